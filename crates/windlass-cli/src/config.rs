@@ -13,7 +13,7 @@ use windlass_core::schedules::{Origin, ScheduleSpec};
 use windlass_core::triggers::CompletionTrigger;
 
 mod tree;
-mod problem;
+mod error;
 mod from_toml;
 mod from_yaml;
 mod from_env;
@@ -32,16 +32,16 @@ mod triggers;
 pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
+pub(crate) use error::{ConfigError, suggest};
 pub(crate) use fallback::{FallbackChoice, FallbackSettings};
 pub(crate) use postgres::PostgresSettings;
-pub(crate) use problem::{Problem, suggest};
 pub(crate) use redis::{RedisSettings, RedisUrl};
 pub(crate) use schedules::holidays_file;
 pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
 pub(crate) use tree::Place;
 pub(crate) use worker::WorkerSettings;
 
-use problem::Problems;
+use error::ConfigErrors;
 use section::Section;
 use tree::{Entry, Table, Value};
 
@@ -80,8 +80,8 @@ impl Config {
     }
 
     /// Finds out where the chosen server is, if nothing but the environment says so.
-    pub(crate) fn find_server(&mut self, variables: &[(String, String)]) -> Result<(), Vec<Problem>> {
-        let mut problems = Problems::default();
+    pub(crate) fn find_server(&mut self, variables: &[(String, String)]) -> Result<(), Vec<ConfigError>> {
+        let mut problems = ConfigErrors::default();
         from_env::take_redis_url(&mut self.store, variables, &mut problems);
         from_env::take_database_url(&mut self.store, variables, &mut problems);
         problems.or(())
@@ -127,12 +127,12 @@ pub(crate) fn find_file(named: Option<&Path>, variables: &[(String, String)]) ->
 }
 
 /// Reads file and environment. Flags are put over the result by whoever has them.
-pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Result<Config, Vec<Problem>> {
+pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Result<Config, Vec<ConfigError>> {
     let mut tree = match file {
         Some(path) => read_file(path)?,
         None => Table::default(),
     };
-    let mut problems = Problems::default();
+    let mut problems = ConfigErrors::default();
     from_env::overlay(&mut tree, variables, &mut problems);
     let mut config = interpret(&tree, &mut problems);
     from_env::take_use_redis(&mut config, variables, &mut problems);
@@ -142,17 +142,17 @@ pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Resul
     problems.or(Config { file: file.map(Path::to_owned), ..config })
 }
 
-fn read_file(path: &Path) -> Result<Table, Vec<Problem>> {
+fn read_file(path: &Path) -> Result<Table, Vec<ConfigError>> {
     let name = path.display().to_string();
     let parse = match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => from_toml::parse,
         Some("yaml" | "yml") => from_yaml::parse,
         _ => {
             let message = format!("{name}: expected a file that ends in .toml, .yaml or .yml");
-            return Err(vec![Problem::nowhere(message)]);
+            return Err(vec![ConfigError::nowhere(message)]);
         }
     };
-    let text = read_text(path).map_err(|why| vec![Problem::nowhere(format!("{name}: {why}"))])?;
+    let text = read_text(path).map_err(|why| vec![ConfigError::nowhere(format!("{name}: {why}"))])?;
     parse(&name, &text)
 }
 
@@ -165,7 +165,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(cannot)
 }
 
-fn interpret(tree: &Table, problems: &mut Problems) -> Config {
+fn interpret(tree: &Table, problems: &mut ConfigErrors) -> Config {
     let mut top = Section::top(tree, problems);
     let sections = [
         "store",
@@ -223,13 +223,13 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
 }
 
 /// The entries of a table whose keys are names that people choose.
-fn named_entries<'a>(title: &str, entry: Option<&'a Entry>, problems: &mut Problems) -> &'a [Entry] {
+fn named_entries<'a>(title: &str, entry: Option<&'a Entry>, problems: &mut ConfigErrors) -> &'a [Entry] {
     match entry.map(|entry| (&entry.node.value, &entry.node.place)) {
         None | Some((Value::Null, _)) => &[],
         Some((Value::Table(table), _)) => &table.0,
         Some((other, place)) => {
             let message = format!("expected {title} to be a table, got {}", other.describe());
-            problems.push(Problem::at(place, message));
+            problems.push(ConfigError::at(place, message));
             &[]
         }
     }

@@ -6,7 +6,7 @@ use windlass_core::enqueue::Refusal;
 use windlass_core::error::EngineError;
 use windlass_core::job_type::TypeSpecError;
 
-use crate::config::Problem;
+use crate::config::ConfigError;
 
 /// The exit codes. They are part of the contract: `--help` and `docs/cli.md` list them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     /// Everything that is wrong with the configuration, if that is why.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<ConfigError>,
 }
 
 impl Failure {
@@ -100,7 +100,7 @@ impl Failure {
         Self::new(Code::NotFound, format!("there is no {what}"))
     }
 
-    pub(crate) fn configuration(problems: Vec<Problem>) -> Self {
+    pub(crate) fn configuration(problems: Vec<ConfigError>) -> Self {
         let message = match problems.len() {
             1 => "the configuration has a problem".to_owned(),
             several => format!("the configuration has {several} problems"),

@@ -215,7 +215,7 @@ fn failure_json(failure: &Failure) -> Value {
     json!({ "error": error })
 }
 
-fn problem_json(problem: &crate::config::Problem) -> Value {
+fn problem_json(problem: &crate::config::ConfigError) -> Value {
     let mut value = json!({ "message": problem.message, "hint": problem.hint });
     match &problem.place {
         Some(Place::File { file, line, column }) => {

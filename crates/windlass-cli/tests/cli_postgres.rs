@@ -305,7 +305,7 @@ fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_a_missing_index_is_named
 
 /// A schedule that runs each second, and leases that are over soon.
 const EACH_SECOND: &str = "[worker]\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n\
-    [schedules.pulse]\nschedule = \"every 1s\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
+    [schedules.heartbeat_answer]\nschedule = \"every 1s\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
 
 /// An expiry, a second, and what the commands that look take on a busy machine.
 const TAKEN_OVER_WITHIN: std::time::Duration = std::time::Duration::from_secs(8);
@@ -317,7 +317,7 @@ fn ticks(database: &Database) -> Vec<i64> {
     let tick = |job: &serde_json::Value| {
         let text = job["key"]["key"]
             .as_str()
-            .and_then(|key| key.strip_prefix("schedule/pulse/"))
+            .and_then(|key| key.strip_prefix("schedule/heartbeat_answer/"))
             .expect("a tick")
             .to_owned();
         windlass_core::clock::Timestamp::parse(&text).expect("an instant").as_micros() / 1_000_000

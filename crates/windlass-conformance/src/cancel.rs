@@ -6,7 +6,7 @@ use windlass_core::admin::{AttemptEnding, CancelAnswer};
 use windlass_core::claim::{ClaimAnswer, Fence};
 use windlass_core::job::{JobId, JobState, Phase, Progress};
 use windlass_core::settle::Transition;
-use windlass_core::worker::{Beat, WorkerId};
+use windlass_core::worker::{Liveness, WorkerId};
 
 use crate::harness::*;
 
@@ -57,21 +57,21 @@ pub async fn a_heartbeat_brings_the_request_to_stop(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     h.enqueue_and_claim_one().await;
     cancel(h, claimed.job.id).await;
-    assert_eq!(h.beat(h.worker).await, Beat::Alive { cancel: vec![claimed.fence()] });
+    assert_eq!(h.beat(h.worker).await, Liveness::Alive { cancel: vec![claimed.fence()] });
 }
 
 pub async fn a_heartbeat_brings_no_request_to_another_worker(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     cancel(h, claimed.job.id).await;
     let bystander = h.register_worker().await;
-    assert_eq!(h.beat(bystander).await, Beat::Alive { cancel: vec![] });
+    assert_eq!(h.beat(bystander).await, Liveness::Alive { cancel: vec![] });
 }
 
 pub async fn a_heartbeat_brings_no_request_for_what_has_ended(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     cancel(h, claimed.job.id).await;
     h.succeed(&claimed).await;
-    assert_eq!(h.beat(h.worker).await, Beat::Alive { cancel: vec![] });
+    assert_eq!(h.beat(h.worker).await, Liveness::Alive { cancel: vec![] });
 }
 
 pub async fn a_question_brings_the_request_to_stop_like_a_heartbeat(h: &Harness) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::breaker::{
-    Admission, BreakerEvent, BreakerOptions, BreakerState, Results, Stand, Verdict, ask, decide,
+    Admission, BreakerEvent, BreakerOptions, BreakerState, CircuitState, Results, Verdict, ask, decide,
 };
 use windlass_core::claim::Fence;
 use windlass_core::engine::Engine;
@@ -127,7 +127,7 @@ pub async fn a_hundred_claims_and_one_permit_make_one_probe(h: &Harness) {
     let admissions = h.at_once(askers.collect()).await;
     assert_eq!(admissions.iter().filter(|admission| **admission == Admission::Probe).count(), 1);
     let state = stored(&h.engine, SHOP).await.state;
-    assert_eq!((state.stand, state.probes.len()), (Stand::HalfOpen, 1));
+    assert_eq!((state.circuit, state.probes.len()), (CircuitState::HalfOpen, 1));
 }
 
 async fn holds(h: &Harness, fence: Fence) -> bool {

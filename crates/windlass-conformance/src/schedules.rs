@@ -16,8 +16,8 @@ use windlass_core::retry::RetryPolicy;
 use windlass_core::schedule::{CatchUp, Holidays, Missed, Schedule};
 use windlass_core::schedules::fire::{Firing, fire};
 use windlass_core::schedules::{
-    Alarm, JobTemplate, Origin, Overlap, Put, ScheduleChange, ScheduleChanged, ScheduleSpec, SchedulesRead,
-    StoredSchedule, WhichSchedules, acts,
+    JobTemplate, Origin, Overlap, Put, ScheduleAlert, ScheduleChange, ScheduleChanged, ScheduleSpec,
+    SchedulesRead, StoredSchedule, WhichSchedules, acts,
 };
 
 use crate::harness::*;
@@ -367,7 +367,10 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
     let alert = stored(h, "unknown").await.record.alert.expect("the step that fired has told it");
     let tick =
         firings.iter().find(|firing| firing.change.name == name("unknown")).map(|one| one.change.ticks[0]);
-    assert!(matches!(&alert.alarm, Alarm::Refused { tick: told, .. } if Some(*told) == tick), "{alert:?}");
+    assert!(
+        matches!(&alert.alarm, ScheduleAlert::Refused { tick: told, .. } if Some(*told) == tick),
+        "{alert:?}"
+    );
     assert_eq!(alert.at, h.now());
     assert!(stored(h, "full").await.record.alert.is_some());
     assert_eq!(stored(h, "good").await.record.alert, None);
@@ -398,7 +401,10 @@ pub async fn a_tick_that_is_left_out_is_told_once_by_the_step_that_fires(h: &Har
     let told = stored(h, NIGHTLY).await.record;
     let alert = told.alert.clone().expect("nobody else may be there to tell it");
     let tick_left_out = told.last_tick.expect("its turn was");
-    assert_eq!((alert.at, alert.alarm.clone()), (h.now(), Alarm::Overlaps { tick: tick_left_out, job }));
+    assert_eq!(
+        (alert.at, alert.alarm.clone()),
+        (h.now(), ScheduleAlert::Overlaps { tick: tick_left_out, job })
+    );
     tick(h, NIGHTLY).await;
     assert_eq!(stored(h, NIGHTLY).await.record.alert, Some(alert), "once for each job that is live");
 }

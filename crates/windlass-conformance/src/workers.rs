@@ -1,4 +1,4 @@
-//! Workers come, show signs of life, and leave.
+//! Workers come, show heartbeats, and leave.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -8,12 +8,12 @@ use windlass_core::job::{JobState, Phase};
 use windlass_core::lease::membership::{MemberCount, Peer, is_live};
 use windlass_core::limits::{DEAD_WORKER_KEPT, WORKER_LEASE};
 use windlass_core::names::DutyName;
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
+use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId};
 
 use crate::harness::*;
 
-fn alive() -> Beat {
-    Beat::Alive { cancel: vec![] }
+fn alive() -> Liveness {
+    Liveness::Alive { cancel: vec![] }
 }
 
 pub async fn a_registered_worker_is_seen_with_its_card(h: &Harness) {
@@ -79,7 +79,7 @@ pub async fn a_heartbeat_after_the_declaration_says_dead_for_ever(h: &Harness) {
     let victim = h.register_worker().await;
     h.kill(victim).await;
     for _ in 0..2 {
-        assert_eq!(h.beat(victim).await, Beat::Dead);
+        assert_eq!(h.beat(victim).await, Liveness::Dead);
         assert_eq!(h.sighting_of(victim).await, None);
     }
 }
@@ -89,7 +89,7 @@ pub async fn a_worker_that_died_long_ago_stays_dead_when_it_is_forgotten(h: &Har
     h.kill(victim).await;
     h.advance(DEAD_WORKER_KEPT + secs(1));
     assert!(h.prune().await >= 1);
-    assert_eq!(h.beat(victim).await, Beat::Dead);
+    assert_eq!(h.beat(victim).await, Liveness::Dead);
     let request = ClaimRequest { worker: victim, ..h.claim_request(1) };
     assert_eq!(h.engine.claim(request).await.expect(UP), ClaimAnswer::WorkerDead);
 }
@@ -107,7 +107,7 @@ pub async fn a_dead_worker_is_not_forgotten_while_it_holds_a_job(h: &Harness) {
 }
 
 pub async fn a_stranger_is_told_that_it_is_dead(h: &Harness) {
-    assert_eq!(h.beat(WorkerId::from_random(h.fresh_bits())).await, Beat::Dead);
+    assert_eq!(h.beat(WorkerId::from_random(h.fresh_bits())).await, Liveness::Dead);
 }
 
 pub async fn a_sighting_counts_the_jobs_that_the_worker_holds(h: &Harness) {
@@ -121,7 +121,7 @@ pub async fn a_worker_that_leaves_is_no_longer_seen(h: &Harness) {
     let leaver = h.register_worker().await;
     h.engine.retire(leaver).await.expect(UP);
     assert_eq!(h.sighting_of(leaver).await, None);
-    assert_eq!(h.beat(leaver).await, Beat::Dead);
+    assert_eq!(h.beat(leaver).await, Liveness::Dead);
 }
 
 pub async fn a_worker_that_leaves_gives_its_jobs_back_without_cost(h: &Harness) {
@@ -187,15 +187,15 @@ pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &H
     h.advance(WORKER_LEASE / 2 - secs(3));
     h.beat(crew[0]).await;
     h.advance(secs(3));
-    let alone = h.pulse(crew[12]).await;
+    let alone = h.heartbeat_with_members(crew[12]).await;
     h.advance(secs(1));
     for worker in [crew[0], crew[1], crew[2], crew[3], crew[12]] {
         let expected = counted_by_core(h, worker).await;
-        assert_eq!(h.pulse(worker).await.members, expected, "{worker}");
+        assert_eq!(h.heartbeat_with_members(worker).await.members, expected, "{worker}");
     }
     assert!(alone.members.live > 1, "{:?}", alone.members);
     h.advance(WORKER_LEASE);
-    let last = h.pulse(crew[0]).await.members;
+    let last = h.heartbeat_with_members(crew[0]).await.members;
     assert_eq!((last.live, last.duties.iter().map(|one| (one.able, one.before)).max()), (1, Some((1, 0))));
 }
 
@@ -203,12 +203,12 @@ pub async fn a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_
     assert_eq!(h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros, None);
     h.advance(secs(3));
     let (now, heartbeat) = (h.now(), Heartbeat { worker: h.worker, lease: WORKER_LEASE, idle: false });
-    let pulse = h.engine.pulse(heartbeat, now.plus(secs(5))).await.expect(UP);
-    assert_eq!((pulse.beat, pulse.now), (alive(), now));
+    let heartbeat_answer = h.engine.heartbeat_with_members(heartbeat, now.plus(secs(5))).await.expect(UP);
+    assert_eq!((heartbeat_answer.beat, heartbeat_answer.now), (alive(), now));
     let ahead = h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros;
     assert_eq!(ahead, Some(5_000_000));
     h.advance(secs(7));
-    h.engine.pulse(heartbeat, now).await.expect(UP);
+    h.engine.heartbeat_with_members(heartbeat, now).await.expect(UP);
     let behind = h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros;
     assert_eq!(behind, Some(-7_000_000));
 }
@@ -216,8 +216,8 @@ pub async fn a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_
 pub async fn a_dead_worker_that_shows_a_sign_of_life_is_told_so_and_counts_for_nobody(h: &Harness) {
     let victim = h.register_worker().await;
     h.kill(victim).await;
-    assert_eq!(h.pulse(victim).await.beat, Beat::Dead);
+    assert_eq!(h.heartbeat_with_members(victim).await.beat, Liveness::Dead);
     let other = h.register_worker().await;
-    let count = h.pulse(other).await.members;
+    let count = h.heartbeat_with_members(other).await.members;
     assert_eq!(count, counted_by_core(h, other).await);
 }

@@ -30,7 +30,7 @@ pub const RESERVED_FOR: Duration = Duration::from_secs(10);
 #[serde(default)]
 pub struct BreakerState {
     /// Closed, open or half-open.
-    pub stand: Stand,
+    pub circuit: CircuitState,
     /// Since when; nothing if it never changed.
     pub since: Option<Timestamp>,
     /// Failures since the last success, rate-limit answers included.
@@ -48,7 +48,7 @@ pub struct BreakerState {
 /// Whether a platform may be called.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stand {
+pub enum CircuitState {
     /// By everybody.
     #[default]
     Closed,
@@ -63,7 +63,7 @@ pub enum Stand {
     HalfOpen,
 }
 
-impl Stand {
+impl CircuitState {
     /// The word.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -117,10 +117,10 @@ pub fn ask(
     options: &BreakerOptions,
 ) -> (BreakerState, Admission) {
     let mut next = state.at(now);
-    let admission = match next.stand {
-        Stand::Closed => Admission::Go,
-        Stand::Open { .. } => Admission::Wait,
-        Stand::HalfOpen => next.ask_for_permit(fence, options),
+    let admission = match next.circuit {
+        CircuitState::Closed => Admission::Go,
+        CircuitState::Open { .. } => Admission::Wait,
+        CircuitState::HalfOpen => next.ask_for_permit(fence, options),
     };
     (next, admission)
 }
@@ -161,10 +161,10 @@ impl BreakerState {
     #[must_use]
     pub fn at(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
-        if let Stand::Open { until: Some(until), .. } = next.stand
+        if let CircuitState::Open { until: Some(until), .. } = next.circuit
             && until <= now
         {
-            next.stand = Stand::HalfOpen;
+            next.circuit = CircuitState::HalfOpen;
             next.since = Some(now);
         }
         next.reserved.retain(|(_, until)| *until > now);
@@ -174,9 +174,9 @@ impl BreakerState {
     /// How many more jobs may be let through to probe.
     pub fn free_probes(&self, options: &BreakerOptions) -> usize {
         let taken = self.probes.len() + self.reserved.len();
-        match self.stand {
-            Stand::HalfOpen => (options.half_open_probe_count as usize).saturating_sub(taken),
-            Stand::Closed | Stand::Open { .. } => 0,
+        match self.circuit {
+            CircuitState::HalfOpen => (options.half_open_probe_count as usize).saturating_sub(taken),
+            CircuitState::Closed | CircuitState::Open { .. } => 0,
         }
     }
 
@@ -208,17 +208,17 @@ impl BreakerState {
         let pause = results
             .rate_limited
             .then(|| rate_limit_pause(options, self.rate_limits_in_a_row.max(1), results.retry_after));
-        match &mut self.stand {
-            Stand::Closed => {
+        match &mut self.circuit {
+            CircuitState::Closed => {
                 self.window = window::counted(&self.window, results, now, options);
                 if let Some(why) = self.why_open(longest, options) {
                     self.open_for(pause, why, now, options);
                 }
             }
-            Stand::Open { until: Some(until), .. } => {
+            CircuitState::Open { until: Some(until), .. } => {
                 *until = (*until).max(now.plus(pause.unwrap_or_default()));
             }
-            Stand::Open { until: None, .. } | Stand::HalfOpen => {}
+            CircuitState::Open { until: None, .. } | CircuitState::HalfOpen => {}
         }
     }
 
@@ -226,10 +226,10 @@ impl BreakerState {
     fn probe_ended(&mut self, fence: Fence, verdict: Verdict, now: Timestamp, options: &BreakerOptions) {
         let held = self.probes.contains(&fence);
         self.probes.retain(|probe| *probe != fence);
-        match (&self.stand, verdict) {
-            (Stand::HalfOpen, _) if !held => {}
-            (Stand::HalfOpen, Verdict::Success) => self.close(now),
-            (Stand::HalfOpen, failure) => {
+        match (&self.circuit, verdict) {
+            (CircuitState::HalfOpen, _) if !held => {}
+            (CircuitState::HalfOpen, Verdict::Success) => self.close(now),
+            (CircuitState::HalfOpen, failure) => {
                 let results = Results::of(failure);
                 results.carry_on(&mut self.failures_in_a_row, &mut self.rate_limits_in_a_row);
                 let pause = results
@@ -259,7 +259,7 @@ impl BreakerState {
     }
 
     fn open(&mut self, until: Option<Timestamp>, why: String, now: Timestamp) {
-        self.stand = Stand::Open { until, why: bounded(why, REASON_BYTES_MAX) };
+        self.circuit = CircuitState::Open { until, why: bounded(why, REASON_BYTES_MAX) };
         self.since = Some(now);
         self.probes.clear();
         self.reserved.clear();

@@ -30,7 +30,7 @@ use crate::rollups::Rollups;
 use crate::schedules::Schedules;
 use crate::settle::{Settled, Settlement};
 use crate::triggers::CompletionTriggers;
-use crate::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use crate::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 /// What every call to an engine gives.
 pub type Result<T> = std::result::Result<T, EngineError>;
@@ -93,13 +93,17 @@ pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + R
     async fn register(&self, card: WorkerCard) -> Result<()>;
 
     /// Extends a worker's lease and tells which of its jobs were asked to stop.
-    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat>;
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness>;
 
     /// Extends a worker's lease as [`extend`](Self::extend) does, notes what its own clock shows, for people, and counts the workers that are
     /// heard, all in the same statement. An engine that keeps no leases counts nobody.
-    async fn pulse(&self, heartbeat: Heartbeat, _clock: Timestamp) -> Result<Pulse> {
+    async fn heartbeat_with_members(
+        &self,
+        heartbeat: Heartbeat,
+        _clock: Timestamp,
+    ) -> Result<HeartbeatAnswer> {
         let (beat, now) = (self.extend(heartbeat).await?, self.now().await?);
-        Ok(Pulse { beat, members: MemberCount::default(), now })
+        Ok(HeartbeatAnswer { beat, members: MemberCount::default(), now })
     }
 
     /// Which running jobs of a worker were asked to stop; none if it is unknown. Brings what

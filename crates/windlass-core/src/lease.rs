@@ -14,11 +14,11 @@
 //! - Redis: a script that has the part `leases.lua` asks `lease_holds(duty, fence, term)` before it writes.
 //! - Outside a store, the other side remembers the highest fence it has seen and refuses lower ones.
 //!
-//! [`rules`] decides what becomes of a lease, [`keeper`] what a process does to get and keep leases, [`members`] how many
+//! [`rules`] decides what becomes of a lease, [`lease_client`] what a process does to get and keep leases, [`members`] how many
 //! processes share the looking.
 
 pub mod rules;
-pub mod keeper;
+pub mod lease_client;
 pub mod membership;
 mod timing;
 mod metadata;

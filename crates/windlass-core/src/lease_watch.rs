@@ -195,17 +195,17 @@ mod tests {
     struct Observer {
         watch: LeaseWatch,
         sweeps: u64,
-        own_beats: u64,
+        own_heartbeats: u64,
         failed: u64,
     }
 
     impl Observer {
         fn new() -> Self {
-            Self { watch: LeaseWatch::new(PACE), sweeps: 0, own_beats: 0, failed: 0 }
+            Self { watch: LeaseWatch::new(PACE), sweeps: 0, own_heartbeats: 0, failed: 0 }
         }
 
         fn look(&mut self, other: WorkerSighting) -> bool {
-            self.own_beats = self.sweeps / 2;
+            self.own_heartbeats = self.sweeps / 2;
             self.look_only(other)
         }
 
@@ -216,7 +216,7 @@ mod tests {
 
         fn look_after(&mut self, elapsed: Duration, other: WorkerSighting) -> bool {
             self.sweeps += 1;
-            let sightings = [sighting(OWN, self.own_beats, false), other];
+            let sightings = [sighting(OWN, self.own_heartbeats, false), other];
             let own = Own { worker: OWN, failed: self.failed };
             !self.watch.observe(own, &sightings, elapsed).is_empty()
         }
@@ -262,7 +262,7 @@ mod tests {
                 for sweep in 0..sweeps {
                     assert!(!observer.look_only(other(7, sweep >= 3)), "sweep {sweep} of {sweeps}, {age}");
                 }
-                observer.own_beats += 1;
+                observer.own_heartbeats += 1;
                 assert!(
                     !observer.look_only(other(7, true)),
                     "the first write after {sweeps} is the observer's"

@@ -92,9 +92,9 @@ pub const RETENTION_DAYS_DEFAULT: u32 = 7;
 /// The time-out of a handler whose type says nothing.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
-/// A worker's sign of life is good for this long.
+/// A worker's heartbeat is good for this long.
 pub const WORKER_LEASE: Duration = Duration::from_secs(30);
-/// A worker shows a sign of life this often.
+/// A worker shows a heartbeat this often.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// Maintenance looks for dead workers this often.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);

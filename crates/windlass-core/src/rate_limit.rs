@@ -1,9 +1,9 @@
 //! Rate limits: so many per period for each key, and a burst. One instant is all that is remembered of a key: when its
 //! next token falls due if nothing was ever saved up (known elsewhere as GCRA).
 //!
-//! Whoever shares a limit with other processes takes tokens in handfuls, so that the store is not asked for each job.
+//! Whoever shares a limit with other processes takes tokens in batches, so that the store is not asked for each job.
 //! A handful is at most what 100 ms bring, and lapses after 200 ms, whatever is left of it. What may lie unused in
-//! handfuls or be on its way is taken off the burst, so that the promise stays: in no stretch of time as long as the
+//! batches or be on its way is taken off the burst, so that the promise stays: in no stretch of time as long as the
 //! period are more than limit + burst used, while the store answers in time ([`RateLimit::answer_within`]).
 
 use std::time::Duration;
@@ -76,16 +76,16 @@ impl RateLimit {
         let every = (every + rest).max(1);
         // Nobody saves up for longer than ten years, and sums of instants stay in range.
         let tolerance = every.saturating_mul(i64::from(self.burst.max(1)) - 1).min(micros(DELAY_MAX));
-        Pace { every, tolerance, handful: 1 }
+        Pace { every, tolerance, batch: 1 }
     }
 
     /// The pace of a limit that processes share. Slow ones are asked for token by token.
     pub fn shared_pace(&self) -> Pace {
         let pace = self.pace();
-        let handful = u32::try_from(micros(HANDFUL_SPAN) / pace.every).unwrap_or(u32::MAX);
+        let batch = u32::try_from(micros(HANDFUL_SPAN) / pace.every).unwrap_or(u32::MAX);
         let lapse = micros(HANDFUL_LAPSE);
-        if handful >= 2 && pace.tolerance >= lapse {
-            return Pace { tolerance: pace.tolerance - lapse, handful, ..pace };
+        if batch >= 2 && pace.tolerance >= lapse {
+            return Pace { tolerance: pace.tolerance - lapse, batch, ..pace };
         }
         // A single token is on its way for a while, too: two that were given a period apart may be used closer together.
         let late = micros(self.answer_within()) - pace.every;
@@ -133,7 +133,7 @@ pub struct Pace {
     /// How far ahead of their time tokens may be taken.
     pub tolerance: i64,
     /// So many may be taken at once, to be used a little later.
-    pub handful: u32,
+    pub batch: u32,
 }
 
 /// What a request for tokens brings.
@@ -173,13 +173,13 @@ pub fn take(pace: Pace, due: Option<Timestamp>, wanted: u32, now: Timestamp) -> 
 
 /// Tokens that were taken and not used yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handful {
+pub struct TokenBatch {
     left: u32,
     lapses_at: Timestamp,
     lapsed: bool,
 }
 
-impl Handful {
+impl TokenBatch {
     /// What a request brought that was sent at this instant of the asking process's clock.
     pub fn new(granted: u32, sent_at: Timestamp) -> Self {
         Self { left: granted, lapses_at: sent_at.plus(HANDFUL_LAPSE), lapsed: false }

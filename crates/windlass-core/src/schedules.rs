@@ -29,7 +29,7 @@ use crate::limits::{ENQUEUE_BATCH_MAX, LIST_PAGE_MAX, SCHEDULES_PER_CALL_MAX};
 use crate::limits::{SCHEDULES_MAX, TICK_KEPT};
 use crate::names::ScheduleName;
 
-pub use record::{Alarm, Alert, ScheduleRecord, StoredSchedule};
+pub use record::{Alert, ScheduleAlert, ScheduleRecord, StoredSchedule};
 pub use spec::{
     GivesWay, JobTemplate, Origin, Overlap, Overlapping, ScheduleSpec, ScheduleSpecError, end_makes_room,
 };

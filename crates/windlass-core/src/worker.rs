@@ -1,4 +1,4 @@
-//! Workers: processes that claim jobs and show signs of life.
+//! Workers: processes that claim jobs and show heartbeats.
 
 use std::fmt;
 use std::time::Duration;
@@ -45,11 +45,11 @@ pub struct WorkerCard {
     pub duties: Vec<DutyName>,
     /// How many jobs it can run at once, in all its pools.
     pub slots: u32,
-    /// Its sign of life is good for this long.
+    /// Its heartbeat is good for this long.
     pub lease: Duration,
 }
 
-/// A sign of life.
+/// A heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Whose.
@@ -60,9 +60,9 @@ pub struct Heartbeat {
     pub idle: bool,
 }
 
-/// The answer to a sign of life.
+/// The answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beat {
+pub enum Liveness {
     /// The lease is extended.
     Alive {
         /// Jobs of this worker that somebody asked to stop.
@@ -72,11 +72,11 @@ pub enum Beat {
     Dead,
 }
 
-/// What a process that could do duties is told with its sign of life.
+/// What a process that could do duties is told with its heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pulse {
-    /// The answer to the sign of life itself.
-    pub beat: Beat,
+pub struct HeartbeatAnswer {
+    /// The answer to the heartbeat itself.
+    pub beat: Liveness,
     /// How many others are heard that could do the same duties.
     pub members: MemberCount,
     /// The store's now.
@@ -90,17 +90,17 @@ pub struct WorkerSighting {
     pub card: WorkerCard,
     /// When it registered.
     pub since: Timestamp,
-    /// Goes up with each sign of life.
+    /// Goes up with each heartbeat.
     pub beats: u64,
     /// Whether its lease has run out by the store's clock.
     pub expired: bool,
-    /// How long ago its last sign of life was, by the store's clock.
+    /// How long ago its last heartbeat was, by the store's clock.
     pub silent_for: Duration,
     /// What the engine itself knows of the process, beyond leases.
     pub proof: ProofOfLife,
     /// How many jobs it holds.
     pub running: u64,
-    /// By how many microseconds its clock was ahead of the store's when it last showed a sign of life; less than nothing if it was
+    /// By how many microseconds its clock was ahead of the store's when it last showed a heartbeat; less than nothing if it was
     /// behind. For people only: no rule looks at it.
     pub clock_ahead_micros: Option<i64>,
 }

@@ -2,7 +2,7 @@
 #![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-#[path = "crew/words.rs"]
+#[path = "workers/words.rs"]
 mod words;
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::triggers::{
     self, CompletionTrigger, CompletionTriggers, TriggerFired, Watched, WhichTriggers,
 };
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
+use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId};
 use windlass_engines::postgres::{
     Address, Grade, Periods, PostgresEngine, PostgresOptions, enqueue_in, migrate,
 };
@@ -200,7 +200,7 @@ async fn do_everything(engine: &PostgresEngine) {
     let (stopped, dead) = (jobs.remove(0), jobs.remove(0));
     assert_eq!(engine.cancel(stopped.job.id, "not needed").await.unwrap(), CancelAnswer::Requested);
     let heartbeat = Heartbeat { worker, lease: Duration::from_secs(30), idle: false };
-    assert_eq!(engine.extend(heartbeat).await.unwrap(), Beat::Alive { cancel: vec![stopped.fence()] });
+    assert_eq!(engine.extend(heartbeat).await.unwrap(), Liveness::Alive { cancel: vec![stopped.fence()] });
     let bury = Transition::Bury { error: JobError::new(ErrorKind::Failed, "oops") };
     let id = dead.job.id;
     let mut ends = vec![dead.settled(bury, AttemptReport::default())];

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass::core::breaker::BreakerOptions;
-use windlass::core::job::Phase;
-use windlass::core::names::BreakerName;
+use windlass::types::breaker::BreakerOptions;
+use windlass::types::job::Phase;
+use windlass::types::names::BreakerName;
 use windlass::{
     BreakerSpec, Context, Handlers, JobType, LimitOptions, MemoryEngine, RetryPolicy, State, TypeSpec,
     Worker, WorkerOptions,

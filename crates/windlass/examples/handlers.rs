@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::engine::Engine;
-use windlass::core::job::{JobState, Phase};
-use windlass::core::outcome::AttemptOutcome;
+use windlass::types::engine::Engine;
+use windlass::types::job::{JobState, Phase};
+use windlass::types::outcome::AttemptOutcome;
 use windlass::{
     Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, MemoryEngine, Outcome, RetryPolicy,
     State, TypeSpec, Worker, WorkerOptions,

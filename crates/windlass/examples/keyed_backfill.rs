@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::engine::Engine;
+use windlass::types::engine::Engine;
 use windlass::{
     Attempt, Client, EnqueueError, Enqueued, Handlers, JobType, KeyScope, MemoryEngine, OnConflict,
     QueueSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
@@ -98,10 +98,10 @@ async fn add(client: &Client, wallet: &str, network: &str) -> Result<Enqueued, E
         .await
 }
 
-async fn unfinished(engine: &Arc<dyn Engine>) -> Result<u64, windlass::core::error::EngineError> {
+async fn unfinished(engine: &Arc<dyn Engine>) -> Result<u64, windlass::types::error::EngineError> {
     Ok(engine.queues().await?.iter().map(|queue| queue.counts.unfinished()).sum())
 }
 
-async fn dead(engine: &Arc<dyn Engine>) -> Result<u64, windlass::core::error::EngineError> {
+async fn dead(engine: &Arc<dyn Engine>) -> Result<u64, windlass::types::error::EngineError> {
     Ok(engine.queues().await?.iter().map(|queue| queue.counts.dead_letters).sum())
 }

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::engine::Engine;
-use windlass::core::names::{ScheduleName, TypeName};
-use windlass::core::payload::Payload;
-use windlass::core::schedule::{CatchUp, Holidays, Missed, Schedule};
+use windlass::types::engine::Engine;
+use windlass::types::names::{ScheduleName, TypeName};
+use windlass::types::payload::Payload;
+use windlass::types::schedule::{CatchUp, Holidays, Missed, Schedule};
 use windlass::{
     Context, Handlers, JobTemplate, JobType, MemoryEngine, Overlap, ScheduleSpec, Worker, WorkerOptions,
 };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::core::clock::Timestamp;
-use windlass::core::engine::Engine;
-use windlass::core::names::{ScheduleName, TypeName};
-use windlass::core::schedule::{Holidays, Schedule};
+use windlass::types::clock::Timestamp;
+use windlass::types::engine::Engine;
+use windlass::types::names::{ScheduleName, TypeName};
+use windlass::types::schedule::{Holidays, Schedule};
 use windlass::{
     Context, Handlers, JobTemplate, JobType, MemoryEngine, ScheduleSpec, State, Worker, WorkerOptions,
 };

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::core::engine::Engine;
-use windlass::core::lease::Leases;
 use windlass::duties::{Duty, DutyContext};
+use windlass::types::engine::Engine;
+use windlass::types::lease::Leases;
 use windlass::{Handlers, JobType, MemoryEngine, Worker, WorkerOptions};
 
 #[derive(Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass::core::engine::Engine;
-use windlass::core::enqueue::{NewJob, When};
+use windlass::types::engine::Engine;
+use windlass::types::enqueue::{NewJob, When};
 use windlass::{
     Client, ClientOptions, Context, EnqueueHook, Handlers, JobType, MemoryEngine, QueueSpec, State, Worker,
     WorkerOptions,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::engine::Engine;
-use windlass::core::error::EngineError;
+use windlass::types::engine::Engine;
+use windlass::types::error::EngineError;
 use windlass::{
     Client, CompletionTrigger, EnqueueError, Handlers, JobTemplate, JobType, MemoryEngine, QueueSpec,
     Watched, Worker, WorkerOptions,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass::core::names::{LimitName, TypeName};
-use windlass::core::rate_limit::{KeyBy, RateLimit};
 use windlass::limits::{LimitAt, LimitScope};
+use windlass::types::names::{LimitName, TypeName};
+use windlass::types::rate_limit::{KeyBy, RateLimit};
 use windlass::{
     EnqueueError, Handlers, JobType, LimitOptions, MemoryEngine, RateLimitSpec, State, Worker, WorkerOptions,
 };

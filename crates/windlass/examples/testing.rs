@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::job::Phase;
-use windlass::core::settle::Transition;
 use windlass::testing::{FakeJob, TestWorker, run_handler};
+use windlass::types::job::Phase;
+use windlass::types::settle::Transition;
 use windlass::{Client, Context, EnqueueError, Handlers, JobType, State};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

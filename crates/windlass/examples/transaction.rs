@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use windlass::core::enqueue::NewJob;
-use windlass::core::payload::Payload;
-use windlass::core::settle::Settled;
 use windlass::sqlite::rusqlite::{Connection, params};
 use windlass::sqlite::{SqliteEngine, SqliteOptions, complete_in, enqueue_in};
+use windlass::types::enqueue::NewJob;
+use windlass::types::payload::Payload;
+use windlass::types::settle::Settled;
 use windlass::{Context, Handlers, JobType, State, Worker, WorkerOptions};
 
 #[derive(Serialize, Deserialize)]

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Handle;
 use windlass_core::enqueue::Refusal;
 use windlass_core::names::{ScheduleName, TriggerName};
-use windlass_core::schedules::Alarm;
+use windlass_core::schedules::ScheduleAlert;
 use windlass_core::worker::WorkerId;
 
 use crate::duties::DutyAlert;
@@ -42,7 +42,7 @@ pub enum Alert {
         /// Which.
         schedule: ScheduleName,
         /// What happened.
-        alarm: Alarm,
+        alarm: ScheduleAlert,
     },
     /// A schedule cannot be read or fired, and does not run until it is removed and declared again.
     UnfitSchedule {

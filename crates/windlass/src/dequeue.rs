@@ -1,6 +1,6 @@
 //! Pulling jobs, for those who do not want handlers: ask for the next job, do the work, say how it ended.
 //!
-//! A consumer is a worker like any other to the store: it registers, shows signs of life, and loses its jobs if
+//! A consumer is a worker like any other to the store: it registers, shows heartbeats, and loses its jobs if
 //! it dies. It claims a job only when somebody asks for one.
 //!
 //! ```
@@ -50,12 +50,12 @@ use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::{AttemptReport, Settled};
 
 use crate::client::{Client, ClientOptions};
-use crate::declaring::Declaring;
 use crate::duties::mailbox::Mailbox;
-use crate::duties::prepare::{Fires, Prepared, check_options};
+use crate::duties::prepare::{EnqueuingDuties, Prepared, check_options};
 use crate::handler::{Context, IntoOutcome, Outcome};
+use crate::reconcile::Declaring;
 use crate::rollups::recorder::Recorder;
-use crate::triggers::shell::Looker;
+use crate::triggers::shell::TriggerPoller;
 use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;
 use crate::worker::options::card;
@@ -96,9 +96,9 @@ pub struct Consumer {
     on_spool: Option<Box<Self>>,
     stop_grace: Duration,
     /// Looks at drains that the ends of held jobs marked, if this process does.
-    looker: Option<Looker>,
+    trigger_poller: Option<TriggerPoller>,
     /// Stores drains that could not be stored at the start, or that the store has lost.
-    declaring: Option<JoinHandle<()>>,
+    reconcile: Option<JoinHandle<()>>,
     /// Where the heart tells that the store has forgotten this consumer.
     mailbox: Mailbox,
 }
@@ -129,8 +129,8 @@ impl Consumer {
             limits: options.limits.clone(),
         };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
-        let declaring = Declaring::of_triggers(&engine, &options);
-        let stored = declaring.at_start().await?;
+        let reconcile = Declaring::of_triggers(&engine, &options);
+        let stored = reconcile.at_start().await?;
         client.triggers().tell_of_undeclared(&options.triggers, options.triggers_origin).await;
         let alone = Quarantine::default();
         let on_spool = match engine.spool() {
@@ -146,8 +146,9 @@ impl Consumer {
         let mut consumer =
             Self::start_on(engine, client, types, settings, &options, alone, on_spool.is_some()).await?;
         consumer.on_spool = on_spool;
-        consumer.looker = options.fire_triggers.then(|| Looker::start(&primary, options.alerts()));
-        consumer.declaring = declaring.keep(stored, consumer.mailbox.clone());
+        consumer.trigger_poller =
+            options.fire_triggers.then(|| TriggerPoller::start(&primary, options.alerts()));
+        consumer.reconcile = reconcile.keep(stored, consumer.mailbox.clone());
         Ok(consumer)
     }
 
@@ -161,7 +162,7 @@ impl Consumer {
         may_come_later: bool,
     ) -> Result<Self, StartError> {
         // It has nobody who would let jobs through gates.
-        let duties = Prepared::new(&engine, options, &options.duties, None, Fires::of(options));
+        let duties = Prepared::new(&engine, options, &options.duties, None, EnqueuingDuties::of(options));
         let card = card(random::worker_id(), std::slice::from_ref(&settings), duties.led(), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card, may_come_later).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
@@ -186,8 +187,8 @@ impl Consumer {
             shell,
             on_spool: None,
             stop_grace,
-            looker: None,
-            declaring: None,
+            trigger_poller: None,
+            reconcile: None,
             mailbox,
         })
     }
@@ -247,8 +248,8 @@ impl Consumer {
                 stopped = Stopped::Unsettled;
             }
         }
-        if let Some(looker) = self.looker.take() {
-            let _ = tokio::time::timeout(FLUSH_GRACE, looker.end()).await;
+        if let Some(trigger_poller) = self.trigger_poller.take() {
+            let _ = tokio::time::timeout(FLUSH_GRACE, trigger_poller.end()).await;
         }
         stopped
     }
@@ -271,7 +272,7 @@ impl Drop for Consumer {
     /// What is held may still be ended; then the consumer leaves the store by itself.
     fn drop(&mut self) {
         let _ = self.inbox.try_send(Event::Stop { grace: self.stop_grace });
-        self.declaring.iter().for_each(JoinHandle::abort);
+        self.reconcile.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -142,7 +142,7 @@
 //!
 //! [`Worker::stop`] claims nothing more, gives running handlers a grace, and gives back what did not finish, at no
 //! cost. [`Worker::drain`] takes no new jobs and goes on until nothing is due. A process that is killed instead
-//! loses nothing either: its jobs are taken back when its signs of life have stopped for a lease, which is 30 s by
+//! loses nothing either: its jobs are taken back when its heartbeats have stopped for a lease, which is 30 s by
 //! default, or at the next look, every 5 s, if the process was on the same host and the engine is SQLite.
 //!
 //! # Testing
@@ -235,9 +235,9 @@ pub mod triggers;
 pub mod rollups;
 pub mod alerts;
 pub mod testing;
-mod declaring;
+mod reconcile;
 #[cfg(test)]
-mod heard_log;
+mod log_capture;
 mod store;
 mod random;
 #[cfg(doctest)]
@@ -252,7 +252,7 @@ pub use rollups::Rollups;
 pub use schedules::Schedules;
 pub use snapshot::Snapshot;
 pub use triggers::CompletionTriggers;
-pub use windlass_core as core;
+pub use windlass_core as types;
 pub use windlass_core::job::JobId;
 pub use windlass_core::job_type::TypeSpec;
 pub use windlass_core::key::{KeyScope, OnConflict};

@@ -206,7 +206,7 @@ mod tests {
     #[cfg(not(all(feature = "redis", feature = "fallback")))]
     #[tokio::test]
     async fn a_program_built_without_redis_that_is_asked_for_it_warns_and_uses_the_spool() {
-        let heard = crate::heard_log::Heard::from(tracing::Level::WARN);
+        let heard = crate::log_capture::Heard::from(tracing::Level::WARN);
         let engine = choose(
             environment(&[("USE_REDIS_QUEUE", "true")]),
             Arc::new(crate::MemoryEngine::for_spool()),

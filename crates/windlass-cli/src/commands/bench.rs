@@ -14,11 +14,11 @@ mod load;
 mod tally;
 mod drain;
 mod pickup;
-mod ground;
+mod env;
 mod rest;
 mod memory;
 mod by_hand;
-mod bed;
+mod fixture;
 mod session;
 mod scratch;
 mod conditions;
@@ -26,7 +26,7 @@ mod figures;
 mod report;
 mod progress;
 
-use bed::Bed;
+use fixture::Fixture;
 use progress::Progress;
 use scenarios::{Choice, Scenario};
 
@@ -106,14 +106,14 @@ enum History {
 pub(crate) async fn bench(args: &BenchArgs, output: &mut Output) -> Result<Code, Failure> {
     let mut signals = Signals::new()?;
     let scenarios = Scenario::chosen(&args.scenarios, args.engine())?;
-    let bed = Bed::new(args)?;
+    let fixture = Fixture::new(args)?;
     let progress = Progress::new(output.is_json());
     let measured = tokio::select! {
-        measured = measure(args, &scenarios, &bed, &progress) => measured,
+        measured = measure(args, &scenarios, &fixture, &progress) => measured,
         () = signals.next() => Err(Failure::new(Code::Interrupted, "interrupted")),
     };
     progress.done();
-    let cleared = bed.clear().await;
+    let cleared = fixture.clear().await;
     report::print(&measured?, output)?;
     cleared.map(|()| Code::Ok)
 }
@@ -123,15 +123,15 @@ pub(crate) async fn bench(args: &BenchArgs, output: &mut Output) -> Result<Code,
 async fn measure(
     args: &BenchArgs,
     scenarios: &[Scenario],
-    bed: &Bed,
+    fixture: &Fixture,
     progress: &Progress,
 ) -> Result<report::Report, Failure> {
-    let conditions = conditions::read(args, bed).await?;
+    let conditions = conditions::read(args, fixture).await?;
     let mut runs = Vec::new();
     for _ in 0..args.runs {
-        runs.push(scenarios::run_all(args, scenarios, bed, progress).await?);
+        runs.push(scenarios::run_all(args, scenarios, fixture, progress).await?);
     }
-    Ok(report::Report { engine: bed.engine_name(), conditions, results: figures::merge(runs) })
+    Ok(report::Report { engine: fixture.engine_name(), conditions, results: figures::merge(runs) })
 }
 
 impl BenchArgs {

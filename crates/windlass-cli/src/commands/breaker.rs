@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use serde_json::{Value, json};
 use windlass::limits::{LimitScope, change_breaker};
-use windlass_core::breaker::{BreakerEvent, BreakerState, Stand};
+use windlass_core::breaker::{BreakerEvent, BreakerState, CircuitState};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Engine;
 use windlass_core::gate::Gate;
@@ -88,7 +88,7 @@ struct Listed {
 
 impl Listed {
     fn word(&self) -> &'static str {
-        self.state.as_ref().map_or("not known", |state| state.stand.as_str())
+        self.state.as_ref().map_or("not known", |state| state.circuit.as_str())
     }
 
     fn remark(&self, now: Timestamp) -> String {
@@ -248,25 +248,25 @@ async fn change(
 }
 
 fn remark(state: &BreakerState, now: Timestamp) -> String {
-    match &state.stand {
-        Stand::Open { until: Some(until), why } => {
+    match &state.circuit {
+        CircuitState::Open { until: Some(until), why } => {
             format!("{}; probes in {}", printable(why), show_span(until.since(now)))
         }
-        Stand::Open { until: None, why } => format!("{}; until it is closed", printable(why)),
-        Stand::HalfOpen => format!("{} probing", state.probes.len()),
-        Stand::Closed => String::new(),
+        CircuitState::Open { until: None, why } => format!("{}; until it is closed", printable(why)),
+        CircuitState::HalfOpen => format!("{} probing", state.probes.len()),
+        CircuitState::Closed => String::new(),
     }
 }
 
 fn view(name: &BreakerName, state: &BreakerState, now: Timestamp) -> Value {
-    let (until, why) = match &state.stand {
-        Stand::Open { until, why } => (*until, Some(why)),
-        Stand::Closed | Stand::HalfOpen => (None, None),
+    let (until, why) = match &state.circuit {
+        CircuitState::Open { until, why } => (*until, Some(why)),
+        CircuitState::Closed | CircuitState::HalfOpen => (None, None),
     };
     json!({
         "name": name,
         "scope": word_of(LimitScope::Store),
-        "state": state.stand.as_str(),
+        "state": state.circuit.as_str(),
         "why": why,
         "since": state.since.map(|since| since.to_string()),
         "open_until": until.map(|until| until.to_string()),

@@ -7,9 +7,9 @@ use windlass::select::{check_timeout, flag};
 
 use super::Config;
 use super::database_url::DatabaseUrl;
+use super::error::{ConfigError, ConfigErrors};
 use super::fallback::{FallbackChoice, FallbackSettings};
 use super::from_toml;
-use super::problem::{Problem, Problems};
 use super::redis::RedisUrl;
 use super::store::{EngineChoice, StoreSettings};
 use super::tree::{Entry, Node, Place, Table, Value};
@@ -20,7 +20,7 @@ const PREFIX: &str = "WINDLASS__";
 const PARTS_MAX: usize = 8;
 
 /// Puts the variables over what the file says.
-pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], problems: &mut Problems) {
+pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], problems: &mut ConfigErrors) {
     let mut ours: Vec<_> = variables.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
     ours.sort();
     for (name, text) in ours {
@@ -30,17 +30,20 @@ pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], problem
     }
 }
 
-fn set(table: &mut Table, name: &str, text: &str) -> Result<(), Problem> {
+fn set(table: &mut Table, name: &str, text: &str) -> Result<(), ConfigError> {
     let place = Place::Env(name.into());
     let path: Vec<&str> = name[PREFIX.len()..].split("__").collect();
     if path.iter().any(|part| part.is_empty()) {
-        return Err(Problem::at(
+        return Err(ConfigError::at(
             &place,
             "expected a name such as WINDLASS__WORKER__LEASE, got an empty part",
         ));
     }
     if path.len() > PARTS_MAX {
-        return Err(Problem::at(&place, format!("expected at most {PARTS_MAX} parts, got {}", path.len())));
+        return Err(ConfigError::at(
+            &place,
+            format!("expected at most {PARTS_MAX} parts, got {}", path.len()),
+        ));
     }
     let value = value_of(&place, text)?;
     let (last, sections) = path.split_last().expect("splitting gives at least one part");
@@ -53,23 +56,23 @@ fn set(table: &mut Table, name: &str, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn value_of(place: &Place, text: &str) -> Result<Value, Problem> {
+fn value_of(place: &Place, text: &str) -> Result<Value, ConfigError> {
     if !text.trim_start().starts_with(['{', '[']) {
         return Ok(Value::Raw(text.to_owned()));
     }
     from_toml::parse_value(place, text.trim()).map_err(|why| {
-        Problem::at(place, format!("expected a TOML list or inline table, got a syntax error: {why}"))
+        ConfigError::at(place, format!("expected a TOML list or inline table, got a syntax error: {why}"))
     })
 }
 
-fn step_into<'a>(table: &'a mut Table, part: &str, place: &Place) -> Result<&'a mut Table, Problem> {
+fn step_into<'a>(table: &'a mut Table, part: &str, place: &Place) -> Result<&'a mut Table, ConfigError> {
     let entry = entry_of(table, part, place);
     if entry.node.value == Value::Null {
         entry.node.value = Value::Table(Table::default());
     }
     match &mut entry.node.value {
         Value::Table(table) => Ok(table),
-        other => Err(Problem::at(
+        other => Err(ConfigError::at(
             place,
             format!("expected a table at `{}` to set a part of, got {}", entry.key, other.describe()),
         )),
@@ -97,7 +100,7 @@ fn plain(key: &str) -> String {
 pub(crate) fn take_database_url(
     store: &mut StoreSettings,
     variables: &[(String, String)],
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) {
     if store.engine != EngineChoice::Postgres || store.postgres.url.is_some() {
         return;
@@ -106,13 +109,17 @@ pub(crate) fn take_database_url(
     let Some((name, text)) = given else { return };
     match DatabaseUrl::parse(text) {
         Ok(url) => store.postgres.url = Some(url),
-        Err(why) => problems.push(Problem::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => problems.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }
 
 /// `USE_REDIS_QUEUE`, as older deployments set it: it chooses Redis, whatever the file says, and a spool on disk, unless the file
 /// says something else. Off, it says nothing.
-pub(crate) fn take_use_redis(config: &mut Config, variables: &[(String, String)], problems: &mut Problems) {
+pub(crate) fn take_use_redis(
+    config: &mut Config,
+    variables: &[(String, String)],
+    problems: &mut ConfigErrors,
+) {
     let Some((name, text)) = variables.iter().find(|(name, _)| name == "USE_REDIS_QUEUE") else { return };
     match flag(text) {
         Some(true) => {
@@ -122,7 +129,7 @@ pub(crate) fn take_use_redis(config: &mut Config, variables: &[(String, String)]
         Some(false) => {}
         None => {
             let place = Place::Env(Arc::from(name.as_str()));
-            problems.push(Problem::at(&place, format!("expected true or false, got {text:?}")));
+            problems.push(ConfigError::at(&place, format!("expected true or false, got {text:?}")));
         }
     }
 }
@@ -131,7 +138,7 @@ pub(crate) fn take_use_redis(config: &mut Config, variables: &[(String, String)]
 pub(crate) fn take_redis_url(
     store: &mut StoreSettings,
     variables: &[(String, String)],
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) {
     if store.engine != EngineChoice::Redis || store.redis.url.is_some() {
         return;
@@ -140,7 +147,7 @@ pub(crate) fn take_redis_url(
     let Some((name, text)) = given else { return };
     match RedisUrl::parse(text) {
         Ok(url) => store.redis.url = Some(url),
-        Err(why) => problems.push(Problem::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => problems.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }
 
@@ -148,13 +155,13 @@ pub(crate) fn take_redis_url(
 pub(crate) fn take_check_timeout(
     fallback: &mut FallbackSettings,
     variables: &[(String, String)],
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) {
     let given =
         variables.iter().find(|(name, text)| name == "REDIS_HEALTH_CHECK_TIMEOUT" && !text.is_empty());
     let Some((name, text)) = given else { return };
     match check_timeout(text) {
         Ok(span) => fallback.check_timeout = span,
-        Err(why) => problems.push(Problem::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => problems.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::problem::Problem;
+use super::error::ConfigError;
 use super::tree::{Entry, Node, Place, Table, Value};
 
 /// Syntax errors that are reported of one file; a broken quote makes many of one.
 const SYNTAX_PROBLEMS_MAX: usize = 10;
 
 /// Reads a whole file.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<Problem>> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     let source = Source { file: file.into(), text };
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
@@ -35,9 +35,9 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn problem(&self, error: &Error) -> Problem {
+    fn problem(&self, error: &Error) -> ConfigError {
         let start = error.span().map_or(0, |span| span.start);
-        Problem::at(&self.place(start), format!("expected TOML, got a syntax error: {}", error.message()))
+        ConfigError::at(&self.place(start), format!("expected TOML, got a syntax error: {}", error.message()))
     }
 
     fn place(&self, offset: usize) -> Place {

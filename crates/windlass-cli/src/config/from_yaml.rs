@@ -7,34 +7,35 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use super::problem::Problem;
+use super::error::ConfigError;
 use super::tree::{Entry, Node, Place, Table, Value};
 
 /// Reads a whole file.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<Problem>> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     let file: Arc<str> = file.into();
     let top: Spanned<Yaml> = serde_saphyr::from_str(text).map_err(|error| vec![problem(&file, &error)])?;
     match node(&file, top) {
         Node { value: Value::Table(table), .. } => Ok(table),
         Node { value: Value::Null, .. } => Ok(Table::default()),
-        Node { value, place } => {
-            Err(vec![Problem::at(&place, format!("expected a table of sections, got {}", value.describe()))])
-        }
+        Node { value, place } => Err(vec![ConfigError::at(
+            &place,
+            format!("expected a table of sections, got {}", value.describe()),
+        )]),
     }
 }
 
-fn problem(file: &Arc<str>, error: &serde_saphyr::Error) -> Problem {
+fn problem(file: &Arc<str>, error: &serde_saphyr::Error) -> ConfigError {
     let place = match error.location() {
         Some(location) => place(file, &location),
         None => Place::File { file: Arc::clone(file), line: 1, column: 1 },
     };
     let text = error.without_snippet().to_string();
     if text.contains("multiple YAML documents") {
-        return Problem::at(&place, "expected one YAML document, got several");
+        return ConfigError::at(&place, "expected one YAML document, got several");
     }
     // The parser repeats the place and may go on with a drawing of it.
     let why = text.lines().next().and_then(|line| line.split(" at line ").next()).unwrap_or_default();
-    Problem::at(&place, format!("expected YAML, got a syntax error: {why}"))
+    ConfigError::at(&place, format!("expected YAML, got a syntax error: {why}"))
 }
 
 fn place(file: &Arc<str>, location: &serde_saphyr::Location) -> Place {

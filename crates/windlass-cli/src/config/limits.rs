@@ -8,7 +8,7 @@ use windlass_core::limits::{DELAY_MAX, PROBES_MAX, RATE_MAX};
 use windlass_core::names::{BreakerName, LimitName, NameError, TypeName};
 use windlass_core::rate_limit::{KeyBy, RateLimit};
 
-use super::problem::{Problem, Problems};
+use super::error::{ConfigError, ConfigErrors};
 use super::section::{Section, boolean, span, text, whole, word};
 use super::tree::{Entry, Value};
 
@@ -17,7 +17,7 @@ const PLACES: &[(&str, LimitAt)] = &[("run", LimitAt::Run), ("enqueue", LimitAt:
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What configuration says of breakers and rate limits, by name.
-pub(crate) fn read(breakers: &[Entry], rate_limits: &[Entry], problems: &mut Problems) -> LimitOptions {
+pub(crate) fn read(breakers: &[Entry], rate_limits: &[Entry], problems: &mut ConfigErrors) -> LimitOptions {
     check_once(breakers, problems);
     check_once(rate_limits, problems);
     let mut options = LimitOptions {
@@ -29,17 +29,17 @@ pub(crate) fn read(breakers: &[Entry], rate_limits: &[Entry], problems: &mut Pro
     options
 }
 
-fn check_once(entries: &[Entry], problems: &mut Problems) {
+fn check_once(entries: &[Entry], problems: &mut ConfigErrors) {
     for (index, entry) in entries.iter().enumerate() {
         if entries[..index].iter().any(|other| other.key.eq_ignore_ascii_case(&entry.key)) {
             let message =
                 format!("expected {} once, got it twice; names are matched without case", entry.key);
-            problems.push(Problem::at(&entry.key_place, message));
+            problems.push(ConfigError::at(&entry.key_place, message));
         }
     }
 }
 
-fn read_breaker(entry: &Entry, problems: &mut Problems) -> Option<BreakerSpec> {
+fn read_breaker(entry: &Entry, problems: &mut ConfigErrors) -> Option<BreakerSpec> {
     let name = name(entry, BreakerName::parse, problems)?;
     let default = BreakerSpec::new(name);
     let title = format!("[breakers.{}]", default.name);
@@ -65,7 +65,9 @@ fn read_breaker(entry: &Entry, problems: &mut Problems) -> Option<BreakerSpec> {
     let scope = section.get("scope", word(SCOPES)).unwrap_or_default();
     let types = section.get("types", types).unwrap_or_default();
     if let Err(why) = options.check() {
-        section.problems().push(Problem::at(&entry.key_place, format!("[breakers.{}]: {why}", default.name)));
+        section
+            .problems()
+            .push(ConfigError::at(&entry.key_place, format!("[breakers.{}]: {why}", default.name)));
         return None;
     }
     section.finish();
@@ -84,7 +86,7 @@ fn read_failure_rate(section: &mut Section<'_, '_>) -> Option<FailureRate> {
     })
 }
 
-fn read_rate_limit(entry: &Entry, problems: &mut Problems) -> Option<RateLimitSpec> {
+fn read_rate_limit(entry: &Entry, problems: &mut ConfigErrors) -> Option<RateLimitSpec> {
     let name = name(entry, LimitName::parse, problems)?;
     let title = format!("[rate_limits.{name}]");
     let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
@@ -98,7 +100,7 @@ fn read_rate_limit(entry: &Entry, problems: &mut Problems) -> Option<RateLimitSp
     let Some(limit) = limit else {
         if section.place("limit").is_none() {
             let message = format!("expected `limit` in {title}, got none; it says how many `per` period");
-            section.problems().push(Problem::at(&entry.key_place, message));
+            section.problems().push(ConfigError::at(&entry.key_place, message));
         }
         return None;
     };
@@ -143,7 +145,7 @@ fn types(value: &Value) -> Result<Vec<TypeName>, String> {
 fn name<T>(
     entry: &Entry,
     parse: impl Fn(&str) -> Result<T, NameError>,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Option<T> {
-    parse(&entry.key).map_err(|why| problems.push(Problem::at(&entry.key_place, why.to_string()))).ok()
+    parse(&entry.key).map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
 }

@@ -10,7 +10,7 @@ use windlass_core::priority::{Priority, PriorityLabels};
 use windlass_core::queue::{Colour, Escalation, POLL_INTERVAL_MIN, QueueSpec};
 use windlass_core::retry::RetryPolicy;
 
-use super::problem::{Problem, Problems, nearest};
+use super::error::{ConfigError, ConfigErrors, nearest};
 use super::retry;
 use super::section::{Section, boolean, span, text, whole, word};
 use super::tree::{Entry, Node, Value};
@@ -31,7 +31,7 @@ const ESCALATIONS: &[(&str, Escalation)] = &[
 ];
 
 /// The labels and what they mean: the built-in ones, changed, added to and taken away (`low = false`).
-pub(crate) fn read_priorities(entries: &[Entry], problems: &mut Problems) -> PriorityLabels {
+pub(crate) fn read_priorities(entries: &[Entry], problems: &mut ConfigErrors) -> PriorityLabels {
     let built_in = [("high", 0), ("normal", 5), ("low", 10)];
     let mut labels: BTreeMap<PriorityLabel, Priority> = built_in
         .into_iter()
@@ -48,7 +48,7 @@ pub(crate) fn read_priorities(entries: &[Entry], problems: &mut Problems) -> Pri
         }
         match whole(0, 10)(&entry.node.value).map(Priority::new) {
             Ok(Ok(priority)) => drop(labels.insert(label, priority)),
-            _ => problems.push(Problem::at(
+            _ => problems.push(ConfigError::at(
                 &entry.node.place,
                 format!(
                     "`{label}` in [priorities]: expected a whole number from 0 (most urgent) to 10, or false for no such label, got {}",
@@ -61,14 +61,14 @@ pub(crate) fn read_priorities(entries: &[Entry], problems: &mut Problems) -> Pri
 }
 
 /// The queues: the five built-in ones, changed, added to and removed.
-pub(crate) fn read_queues(entries: &[Entry], problems: &mut Problems) -> Vec<QueueSpec> {
+pub(crate) fn read_queues(entries: &[Entry], problems: &mut ConfigErrors) -> Vec<QueueSpec> {
     let mut queues = QueueSpec::built_in();
     let mut seen = Vec::new();
     for entry in entries {
         let Some(name) = name(entry, QueueName::parse, problems) else { continue };
         if seen.contains(&name) {
             let message = format!("expected queue {name} once, got it twice; names are matched without case");
-            problems.push(Problem::at(&entry.key_place, message));
+            problems.push(ConfigError::at(&entry.key_place, message));
             continue;
         }
         seen.push(name.clone());
@@ -80,7 +80,7 @@ pub(crate) fn read_queues(entries: &[Entry], problems: &mut Problems) -> Vec<Que
     queues
 }
 
-fn read_queue(node: &Node, queue: QueueSpec, problems: &mut Problems) -> Option<QueueSpec> {
+fn read_queue(node: &Node, queue: QueueSpec, problems: &mut ConfigErrors) -> Option<QueueSpec> {
     let mut section = Section::of(format!("[queues.{}]", queue.name), Some(node), problems);
     let remove = section.get("remove", boolean).unwrap_or(false);
     let day = Duration::from_secs(24 * 60 * 60);
@@ -116,7 +116,7 @@ fn check_warn_depth(section: &mut Section<'_, '_>, queue: &QueueSpec) {
         "`warn_depth` in [queues.{}]: expected less than the `capacity` of {capacity}, got {warn}",
         queue.name
     );
-    section.problems().push(Problem::at(&place, message));
+    section.problems().push(ConfigError::at(&place, message));
 }
 
 /// The job types that configuration names.
@@ -124,7 +124,7 @@ pub(crate) fn read_types(
     entries: &[Entry],
     queues: &[QueueSpec],
     default_retry: &RetryPolicy,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Vec<TypeSpec> {
     let mut types: Vec<_> = entries
         .iter()
@@ -142,7 +142,7 @@ fn read_type(
     name: TypeName,
     queues: &[QueueSpec],
     default_retry: &RetryPolicy,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Option<TypeSpec> {
     let title = format!("[types.{name}]");
     let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
@@ -180,7 +180,7 @@ fn read_home(
         if section.place("queue").is_none() {
             let message =
                 format!("expected `queue` in {title}, got none; every job type belongs to one queue");
-            section.problems().push(Problem::at(&entry.key_place, message));
+            section.problems().push(ConfigError::at(&entry.key_place, message));
         }
         return None;
     };
@@ -194,7 +194,7 @@ fn read_home(
     };
     let place = section.place("queue").unwrap_or(&entry.key_place).clone();
     let message = format!("`queue` in {title}: expected a declared queue, got {queue:?}");
-    section.problems().push(Problem::at(&place, message).hint(hint));
+    section.problems().push(ConfigError::at(&place, message).hint(hint));
     None
 }
 
@@ -205,7 +205,7 @@ fn priority(value: &Value) -> Result<Priority, String> {
 fn name<T>(
     entry: &Entry,
     parse: impl Fn(&str) -> Result<T, windlass_core::names::NameError>,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Option<T> {
-    parse(&entry.key).map_err(|why| problems.push(Problem::at(&entry.key_place, why.to_string()))).ok()
+    parse(&entry.key).map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
 }

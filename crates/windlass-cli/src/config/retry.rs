@@ -6,7 +6,7 @@ use windlass_core::limits::DELAY_MAX;
 use windlass_core::retry::{Delay, RetryPolicy, Tier};
 use windlass_core::span::parse_span;
 
-use super::problem::{Problem, Problems, suggest};
+use super::error::{ConfigError, ConfigErrors, suggest};
 use super::section::{Section, any_span, span, text, whole};
 use super::tree::{Entry, Node, Value};
 
@@ -153,28 +153,28 @@ impl PolicyParts {
 }
 
 /// Reads a policy from a file: a word such as `"fibonacci"`, or a table with `policy` and its settings.
-pub(crate) fn read(name: &str, entry: &Entry, problems: &mut Problems) -> Option<RetryPolicy> {
+pub(crate) fn read(name: &str, entry: &Entry, problems: &mut ConfigErrors) -> Option<RetryPolicy> {
     if let Value::Text(word) | Value::Raw(word) = &entry.node.value {
         let policy = parse_policy(word);
         return policy
-            .map_err(|why| problems.push(Problem::at(&entry.node.place, format!("{name}: {why}"))))
+            .map_err(|why| problems.push(ConfigError::at(&entry.node.place, format!("{name}: {why}"))))
             .ok();
     }
     read_table(name, &entry.node, problems)
 }
 
-fn read_table(name: &str, node: &Node, problems: &mut Problems) -> Option<RetryPolicy> {
+fn read_table(name: &str, node: &Node, problems: &mut ConfigErrors) -> Option<RetryPolicy> {
     let mut section = Section::of(name, Some(node), problems);
     let policy = section.get("policy", text).unwrap_or_else(|| "exponential".to_owned());
     let Some(settings) = settings_of(&policy) else {
         let place = section.place("policy").unwrap_or(&node.place).clone();
-        section.problems().push(Problem::at(&place, format!("{name}: {}", unknown_policy(&policy))));
+        section.problems().push(ConfigError::at(&place, format!("{name}: {}", unknown_policy(&policy))));
         return None;
     };
     let parts = PolicyParts { policy, ..read_settings(&mut section, settings) };
     section.finish();
     let built = parts.build();
-    built.map_err(|why| problems.push(Problem::at(&node.place, format!("{name}: {why}")))).ok()
+    built.map_err(|why| problems.push(ConfigError::at(&node.place, format!("{name}: {why}")))).ok()
 }
 
 /// Asks only for what the policy has, so that anything else is an unknown key at its own place.

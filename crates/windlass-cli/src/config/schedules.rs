@@ -11,7 +11,7 @@ use windlass_core::priority::{Priority, PriorityLabels};
 use windlass_core::schedule::{CatchUp, Holidays, Missed, Schedule, Zone};
 use windlass_core::schedules::{JobTemplate, Overlap, ScheduleSpec};
 
-use super::problem::{Problem, Problems};
+use super::error::{ConfigError, ConfigErrors};
 use super::section::{Section, span, text, whole, word};
 use super::tree::{Entry, Value};
 
@@ -23,18 +23,22 @@ const OVERLAPS: &[(&str, Overlap)] =
 const HOLIDAYS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What configuration says of schedules, by name.
-pub(crate) fn read(entries: &[Entry], labels: &PriorityLabels, problems: &mut Problems) -> Vec<ScheduleSpec> {
+pub(crate) fn read(
+    entries: &[Entry],
+    labels: &PriorityLabels,
+    problems: &mut ConfigErrors,
+) -> Vec<ScheduleSpec> {
     let mut schedules: Vec<ScheduleSpec> = Vec::new();
     for entry in entries {
         let Some(spec) = read_one(entry, labels, problems) else { continue };
         if schedules.iter().any(|other| other.name == spec.name) {
             let message =
                 format!("expected schedule {} once, got it twice; names are matched without case", spec.name);
-            problems.push(Problem::at(&entry.key_place, message));
+            problems.push(ConfigError::at(&entry.key_place, message));
             continue;
         }
         if let Err(why) = spec.check() {
-            problems.push(Problem::at(&entry.key_place, why.to_string()));
+            problems.push(ConfigError::at(&entry.key_place, why.to_string()));
             continue;
         }
         schedules.push(spec);
@@ -43,9 +47,9 @@ pub(crate) fn read(entries: &[Entry], labels: &PriorityLabels, problems: &mut Pr
     schedules
 }
 
-fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> Option<ScheduleSpec> {
+fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut ConfigErrors) -> Option<ScheduleSpec> {
     let name = ScheduleName::parse(&entry.key)
-        .map_err(|why| problems.push(Problem::at(&entry.key_place, why.to_string())))
+        .map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string())))
         .ok()?;
     let title = format!("[schedules.{name}]");
     let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
@@ -60,7 +64,7 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> 
     if is_missing {
         let message =
             format!("expected `schedule` and `job` in {title}: when it runs, and the type of its jobs");
-        section.problems().push(Problem::at(&entry.key_place, message));
+        section.problems().push(ConfigError::at(&entry.key_place, message));
     }
     let (schedule, job_type) = match (schedule, job_type) {
         (Some(schedule), Some(job_type)) => (schedule, job_type),

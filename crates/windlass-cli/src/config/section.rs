@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::span::parse_span;
 
-use super::problem::{Problem, Problems, suggest};
+use super::error::{ConfigError, ConfigErrors, suggest};
 use super::tree::{Entry, Node, Place, Table, Value};
 
 /// A table being read.
@@ -13,19 +13,23 @@ pub(crate) struct Section<'a, 'p> {
     name: String,
     table: Option<&'a Table>,
     known: Vec<&'static str>,
-    problems: &'p mut Problems,
+    problems: &'p mut ConfigErrors,
 }
 
 impl<'a, 'p> Section<'a, 'p> {
     /// The table of an entry; if it is no table, that is a problem, and an empty one is read instead.
-    pub(crate) fn of(name: impl Into<String>, node: Option<&'a Node>, problems: &'p mut Problems) -> Self {
+    pub(crate) fn of(
+        name: impl Into<String>,
+        node: Option<&'a Node>,
+        problems: &'p mut ConfigErrors,
+    ) -> Self {
         let name = name.into();
         let table = match node.map(|node| &node.value) {
             None | Some(Value::Null) => None,
             Some(Value::Table(table)) => Some(table),
             Some(other) => {
                 let message = format!("expected {name} to be a table, got {}", other.describe());
-                problems.push(Problem::at(&node.expect("it has a value").place, message));
+                problems.push(ConfigError::at(&node.expect("it has a value").place, message));
                 None
             }
         };
@@ -33,7 +37,7 @@ impl<'a, 'p> Section<'a, 'p> {
     }
 
     /// The whole tree.
-    pub(crate) fn top(table: &'a Table, problems: &'p mut Problems) -> Self {
+    pub(crate) fn top(table: &'a Table, problems: &'p mut ConfigErrors) -> Self {
         Self { name: "the top level".to_owned(), table: Some(table), known: Vec::new(), problems }
     }
 
@@ -48,7 +52,7 @@ impl<'a, 'p> Section<'a, 'p> {
             Ok(value) => Some(value),
             Err(why) => {
                 let message = format!("`{key}` in {}: {why}", self.name);
-                self.problems.push(Problem::at(&entry.node.place, message));
+                self.problems.push(ConfigError::at(&entry.node.place, message));
                 None
             }
         }
@@ -66,7 +70,7 @@ impl<'a, 'p> Section<'a, 'p> {
     }
 
     /// The name of this table and room for problems, to read a table inside it.
-    pub(crate) fn problems(&mut self) -> &mut Problems {
+    pub(crate) fn problems(&mut self) -> &mut ConfigErrors {
         self.problems
     }
 
@@ -76,7 +80,7 @@ impl<'a, 'p> Section<'a, 'p> {
         for entry in unknown.filter(|entry| !self.known.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}` in {}", super::tree::shortened(&entry.key), self.name);
             let hint = suggest(&entry.key, self.known.iter().copied());
-            self.problems.push(Problem::at(&entry.key_place, message).hint(hint));
+            self.problems.push(ConfigError::at(&entry.key_place, message).hint(hint));
         }
     }
 }
@@ -147,7 +151,7 @@ pub(crate) fn word<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Val
         };
         let (Value::Text(got) | Value::Raw(got)) = value else { return Err(wrong()) };
         let hit = words.iter().find(|(word, _)| *word == got);
-        hit.map(|(_, meaning)| *meaning).ok_or_else(|| match super::problem::nearest(got, known()) {
+        hit.map(|(_, meaning)| *meaning).ok_or_else(|| match super::error::nearest(got, known()) {
             Some(near) => format!("{}; did you mean `{near}`?", wrong()),
             None => wrong(),
         })

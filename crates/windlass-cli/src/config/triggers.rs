@@ -5,7 +5,7 @@ use windlass_core::priority::PriorityLabels;
 use windlass_core::schedules::JobTemplate;
 use windlass_core::triggers::{CompletionTrigger, Watched};
 
-use super::problem::{Problem, Problems};
+use super::error::{ConfigError, ConfigErrors};
 use super::schedules::read_job;
 use super::section::{Section, boolean, text};
 use super::tree::Entry;
@@ -14,7 +14,7 @@ use super::tree::Entry;
 pub(crate) fn read(
     entries: &[Entry],
     labels: &PriorityLabels,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Vec<CompletionTrigger> {
     let mut triggers: Vec<CompletionTrigger> = Vec::new();
     for entry in entries {
@@ -24,11 +24,11 @@ pub(crate) fn read(
                 "expected completion trigger {} once, got it twice; names are matched without case",
                 spec.name
             );
-            problems.push(Problem::at(&entry.key_place, message));
+            problems.push(ConfigError::at(&entry.key_place, message));
             continue;
         }
         if let Err(why) = spec.check() {
-            problems.push(Problem::at(&entry.key_place, why.to_string()));
+            problems.push(ConfigError::at(&entry.key_place, why.to_string()));
             continue;
         }
         triggers.push(spec);
@@ -37,9 +37,13 @@ pub(crate) fn read(
     triggers
 }
 
-fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> Option<CompletionTrigger> {
+fn read_one(
+    entry: &Entry,
+    labels: &PriorityLabels,
+    problems: &mut ConfigErrors,
+) -> Option<CompletionTrigger> {
     let name = TriggerName::parse(&entry.key)
-        .map_err(|why| problems.push(Problem::at(&entry.key_place, why.to_string())))
+        .map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string())))
         .ok()?;
     let title = format!("[triggers.{name}]");
     let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
@@ -50,7 +54,7 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> 
     let wait_for_retries = section.get("wait_for_retries", boolean).unwrap_or_default();
     if is_missing {
         let message = format!("expected `watch` and `job` in {title}: a group, and the type of its job");
-        section.problems().push(Problem::at(&entry.key_place, message));
+        section.problems().push(ConfigError::at(&entry.key_place, message));
     }
     section.finish();
     let job = JobTemplate { job_type: job_type?, ..template };

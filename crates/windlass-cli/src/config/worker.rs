@@ -1,4 +1,4 @@
-//! `[worker]`: signs of life, rescue and the end of a worker process.
+//! `[worker]`: heartbeats, rescue and the end of a worker process.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use windlass_core::limits::{
 };
 use windlass_core::span::show_span;
 
-use super::problem::Problem;
+use super::error::ConfigError;
 use super::section::{Section, span, whole, word};
 
 /// The modes in which maintenance can be done.
@@ -22,9 +22,9 @@ const MODES: &[(&str, DutyMode)] = &[
 /// How worker processes live and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkerSettings {
-    /// A sign of life is good for this long.
+    /// A heartbeat is good for this long.
     pub(crate) lease: Duration,
-    /// A sign of life is shown this often.
+    /// A heartbeat is shown this often.
     pub(crate) heartbeat: Duration,
     /// Dead workers, expired jobs and old history are looked for this often.
     pub(crate) sweep: Duration,
@@ -96,7 +96,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
 fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     let place = section.place("duty_heartbeat").or_else(|| section.place("duty_expiry")).cloned();
     if let (Err(why), Some(place)) = (settings.duties.check(), place) {
-        section.problems().push(Problem::at(&place, why.to_string()));
+        section.problems().push(ConfigError::at(&place, why.to_string()));
     }
 }
 
@@ -108,11 +108,13 @@ fn check_rotation(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
             "expected no `maintenance_rotation` beside an `maintenance_mode` of {}",
             settings.maintenance_mode
         );
-        section.problems().push(Problem::at(&place, why).hint("only one that leads can leave it to another"));
+        section
+            .problems()
+            .push(ConfigError::at(&place, why).hint("only one that leads can leave it to another"));
     }
 }
 
-/// A worker that may miss not even one sign of life is declared dead by every hiccup.
+/// A worker that may miss not even one heartbeat is declared dead by every hiccup.
 fn check_lease(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     if settings.heartbeat * 2 <= settings.lease {
         return;
@@ -120,10 +122,10 @@ fn check_lease(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     let Some(place) = section.place("heartbeat").or_else(|| section.place("lease")).cloned() else { return };
     let (lease, heartbeat) = (show_span(settings.lease), show_span(settings.heartbeat));
     section.problems().push(
-        Problem::at(
+        ConfigError::at(
             &place,
             format!("expected `heartbeat` of at most half the `lease` of {lease}, got {heartbeat}"),
         )
-        .hint("a worker that misses one sign of life must not be taken for dead"),
+        .hint("a worker that misses one heartbeat must not be taken for dead"),
     );
 }

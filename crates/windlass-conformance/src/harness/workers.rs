@@ -4,7 +4,7 @@ use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::{CRASHES_MAX, MAINTENANCE_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::DutyName;
-use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 use super::{Harness, MAIN, OTHER, SMALL, UP, all_types, queue, secs};
 
@@ -36,15 +36,15 @@ impl Harness {
         }
     }
 
-    /// A sign of life.
-    pub async fn beat(&self, worker: WorkerId) -> Beat {
+    /// A heartbeat.
+    pub async fn beat(&self, worker: WorkerId) -> Liveness {
         self.engine.extend(Heartbeat { worker, lease: WORKER_LEASE, idle: false }).await.expect(UP)
     }
 
-    /// A sign of life of one that could do duties.
-    pub async fn pulse(&self, worker: WorkerId) -> Pulse {
+    /// A heartbeat of one that could do duties.
+    pub async fn heartbeat_with_members(&self, worker: WorkerId) -> HeartbeatAnswer {
         let heartbeat = Heartbeat { worker, lease: WORKER_LEASE, idle: false };
-        self.engine.pulse(heartbeat, self.now()).await.expect(UP)
+        self.engine.heartbeat_with_members(heartbeat, self.now()).await.expect(UP)
     }
 
     /// A worker as it is seen, if it is there.

@@ -34,7 +34,7 @@ fn after(verdicts: &[Verdict], options: &BreakerOptions) -> BreakerState {
 }
 
 fn is_open(state: &BreakerState) -> bool {
-    matches!(state.stand, Stand::Open { .. })
+    matches!(state.circuit, CircuitState::Open { .. })
 }
 
 use Verdict::{Failure, RateLimited, Success};
@@ -49,7 +49,7 @@ fn a_new_breaker_lets_everybody_call() {
 fn so_many_failures_in_a_row_open_it_and_it_says_why() {
     assert!(!is_open(&after(&[Failure, Failure], &options())));
     let state = after(&[Failure, Failure, Failure], &options());
-    let Stand::Open { until, why } = &state.stand else { panic!("{state:?}") };
+    let CircuitState::Open { until, why } = &state.circuit else { panic!("{state:?}") };
     assert_eq!((*until, why.as_str()), (Some(at(32)), "3 failures in a row"));
     assert_eq!(ask(&state, claim(1), at(31), &options()).1, Admission::Wait);
 }
@@ -68,7 +68,10 @@ fn a_rate_limit_answer_counts_as_a_failure() {
 fn it_stays_open_for_as_long_as_the_platform_asks_for() {
     let hour = Some(SECOND * 1800);
     let state = after(&[Failure, Failure, RateLimited(hour)], &options());
-    assert!(matches!(state.stand, Stand::Open { until, .. } if until == Some(at(2 + 1800))), "{state:?}");
+    assert!(
+        matches!(state.circuit, CircuitState::Open { until, .. } if until == Some(at(2 + 1800))),
+        "{state:?}"
+    );
 }
 
 #[test]
@@ -76,10 +79,10 @@ fn a_rate_limit_answer_to_an_earlier_call_makes_it_stay_open_longer_and_never_sh
     let open = after(&[Failure, Failure, Failure], &options());
     let late = |pause| {
         let results = Results::of(RateLimited(Some(pause)));
-        decide(&open, &BreakerEvent::Ended(results), at(10), &options()).stand
+        decide(&open, &BreakerEvent::Ended(results), at(10), &options()).circuit
     };
-    assert!(matches!(late(SECOND * 100), Stand::Open { until, .. } if until == Some(at(110))));
-    assert!(matches!(late(SECOND), Stand::Open { until, .. } if until == Some(at(32))));
+    assert!(matches!(late(SECOND * 100), CircuitState::Open { until, .. } if until == Some(at(110))));
+    assert!(matches!(late(SECOND), CircuitState::Open { until, .. } if until == Some(at(32))));
 }
 
 #[test]
@@ -113,7 +116,10 @@ fn a_pause_that_the_platform_names_is_taken_but_no_absurd_one() {
 fn a_failure_rate_opens_it_once_there_are_enough_calls() {
     assert!(!is_open(&after(&[Failure, Failure, Failure], &by_rate())), "three calls say nothing");
     let state = after(&[Success, Success, Failure, Failure], &by_rate());
-    assert!(matches!(&state.stand, Stand::Open { why, .. } if why == "2 of 4 calls failed"), "{state:?}");
+    assert!(
+        matches!(&state.circuit, CircuitState::Open { why, .. } if why == "2 of 4 calls failed"),
+        "{state:?}"
+    );
     assert!(!is_open(&after(&[Success, Success, Success, Failure], &by_rate())));
 }
 
@@ -135,10 +141,10 @@ fn what_was_called_before_it_opened_changes_nothing() {
     let open = after(&[Failure; 3], &options());
     for verdict in [Success, Failure] {
         let late = decide(&open, &BreakerEvent::Ended(Results::of(verdict)), at(5), &options());
-        assert_eq!(late.stand, open.stand);
+        assert_eq!(late.circuit, open.circuit);
         let half_open = open.at(at(40));
         let late = decide(&half_open, &BreakerEvent::Ended(Results::of(verdict)), at(40), &options());
-        assert_eq!(late.stand, Stand::HalfOpen);
+        assert_eq!(late.circuit, CircuitState::HalfOpen);
     }
 }
 
@@ -163,7 +169,7 @@ fn a_person_opens_it_for_a_time() {
 fn a_reset_forgets_what_was_counted() {
     let state = after(&[Failure, Failure], &options());
     let reset = decide(&state, &BreakerEvent::Reset, at(5), &options());
-    assert_eq!((reset.failures_in_a_row, &reset.stand), (0, &Stand::Closed));
+    assert_eq!((reset.failures_in_a_row, &reset.circuit), (0, &CircuitState::Closed));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{DutyMode, DutySpec};
 use crate::lease::LeaseFence;
-use crate::lease::keeper::Moment;
+use crate::lease::lease_client::Moment;
 use crate::limits::{DUTY_AGAIN_PAUSE, DUTY_SPREAD_MAX};
 
 /// One run of a duty in this process.

@@ -1,7 +1,7 @@
 //! How many processes share the looking at leases that others hold. A few stand by and look whenever a lease could have
 //! expired; all others look so rarely that together they ask once a second, however many they are.
 //!
-//! A store counts them where it takes a worker's sign of life, so that nobody must read a list of all workers. Who has fallen silent
+//! A store counts them where it takes a worker's heartbeat, so that nobody must read a list of all workers. Who has fallen silent
 //! does not count, long before its worker lease has run out: else the dead would stand by.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// Whether one whose last sign of life was so long ago counts among those that could do a duty: it missed one beat at most, of the
+/// Whether one whose last heartbeat was so long ago counts among those that could do a duty: it missed one beat at most, of the
 /// three in its worker lease.
 pub fn is_live(silent_for: Duration, worker_lease: Duration) -> bool {
     silent_for <= worker_lease / 2

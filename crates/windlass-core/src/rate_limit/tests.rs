@@ -56,18 +56,18 @@ fn a_clock_that_was_set_back_holds_nobody_up_for_longer_than_a_full_bucket() {
 
 #[test]
 fn slow_limits_are_asked_for_token_by_token_and_fast_ones_by_handfuls() {
-    assert_eq!(ten_a_second(10).shared_pace().handful, 1);
+    assert_eq!(ten_a_second(10).shared_pace().batch, 1);
     let fast = RateLimit::new(1_000, Duration::from_secs(1));
-    assert_eq!(fast.shared_pace().handful, 100);
-    assert_eq!(RateLimit { burst: 1, ..fast }.shared_pace().handful, 1, "there is no burst to take it from");
+    assert_eq!(fast.shared_pace().batch, 100);
+    assert_eq!(RateLimit { burst: 1, ..fast }.shared_pace().batch, 1, "there is no burst to take it from");
 }
 
 #[test]
 fn a_handful_lapses() {
-    let mut handful = Handful::new(2, START);
-    assert!(handful.take(at(200)));
-    assert!(!handful.take(at(201)));
-    assert!(!handful.take(at(100)), "what has lapsed does not come back");
+    let mut batch = TokenBatch::new(2, START);
+    assert!(batch.take(at(200)));
+    assert!(!batch.take(at(201)));
+    assert!(!batch.take(at(100)), "what has lapsed does not come back");
 }
 
 #[test]
@@ -97,15 +97,15 @@ fn absurd_limits_are_refused() {
 /// microseconds and who comes.
 fn uses(limit: &RateLimit, pace: Pace, steps: &[(u64, usize)]) -> Vec<Timestamp> {
     let (mut now, mut due, mut used) = (START, None, Vec::new());
-    let mut handfuls = [Handful::new(0, START); 3];
+    let mut batches = [TokenBatch::new(0, START); 3];
     for (pause, process) in steps {
         now = now.plus(Duration::from_micros(*pause));
-        let handful = &mut handfuls[process % 3];
-        if !handful.take(now) {
-            let taken = take(pace, due, pace.handful, now);
+        let batch = &mut batches[process % 3];
+        if !batch.take(now) {
+            let taken = take(pace, due, pace.batch, now);
             due = Some(taken.due);
-            *handful = Handful::new(taken.granted, now);
-            if !handful.take(now) {
+            *batch = TokenBatch::new(taken.granted, now);
+            if !batch.take(now) {
                 continue;
             }
         }
@@ -137,7 +137,7 @@ fn handfuls_that_are_saved_until_they_lapse_break_no_promise() {
     let most = |pace| most_in_a_period(&uses(&limit, pace, &steps), limit.per);
     assert!(most(limit.shared_pace()) <= 150);
     let careless = Pace { tolerance: limit.pace().tolerance, ..limit.shared_pace() };
-    assert!(most(careless) > 150, "this is what the handfuls are taken off the burst for");
+    assert!(most(careless) > 150, "this is what the batches are taken off the burst for");
 }
 
 #[test]
@@ -193,11 +193,11 @@ proptest! {
         limit in 1_u32..400,
         burst in 1_u32..200,
         millis in 100_u64..3_000,
-        handfuls: bool,
+        batches: bool,
         steps in proptest::collection::vec((any_pause(), 0_usize..3), 1..600),
     ) {
         let limit = RateLimit { burst, ..RateLimit::new(limit, Duration::from_millis(millis)) };
-        let pace = if handfuls { limit.shared_pace() } else { limit.pace() };
+        let pace = if batches { limit.shared_pace() } else { limit.pace() };
         let most = most_in_a_period(&uses(&limit, pace, &steps), limit.per);
         prop_assert!(most <= (limit.limit + limit.burst) as usize, "{most} of {limit:?}");
     }

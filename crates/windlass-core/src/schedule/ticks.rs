@@ -16,7 +16,7 @@ mod beat;
 mod appointment;
 
 use appointment::Appointments;
-use beat::Beat;
+use beat::Liveness;
 use interval::{Interval, Openings};
 
 use super::zone::{instant, within_calendar};
@@ -58,7 +58,7 @@ struct Search<'a> {
 enum Pace {
     Interval(Interval),
     Openings(Openings),
-    Beat(Beat),
+    Liveness(Liveness),
     Appointments(Appointments),
 }
 
@@ -122,7 +122,7 @@ impl Pace {
             return None;
         }
         Some(match cadence.clock_rule() {
-            ClockRule::Beat => Self::Beat(Beat { times }),
+            ClockRule::Liveness => Self::Liveness(Liveness { times }),
             _ => Self::Appointments(Appointments::since(search.early_date(), times)),
         })
     }
@@ -131,7 +131,7 @@ impl Pace {
         match self {
             Self::Interval(interval) => interval.after(search.after),
             Self::Openings(openings) => openings.next(search),
-            Self::Beat(beat) => beat.next(search),
+            Self::Liveness(beat) => beat.next(search),
             Self::Appointments(appointments) => appointments.next(search),
         }
     }

@@ -5,7 +5,7 @@ use crate::clock::Timestamp;
 use crate::schedule::{Due, Standing, catch_up};
 
 use super::ScheduleChange;
-use super::record::{Alarm, Alert, ScheduleRecord, StoredSchedule};
+use super::record::{Alert, ScheduleAlert, ScheduleRecord, StoredSchedule};
 use super::spec::Overlap;
 
 /// A change that makes the jobs of ticks that have come, and what is to be told about it.
@@ -34,7 +34,7 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
     let alert = due
         .missed
         .first
-        .map(|first| Alert { at: now, alarm: Alarm::Missed { count: due.missed.count, first } });
+        .map(|first| Alert { at: now, alarm: ScheduleAlert::Missed { count: due.missed.count, first } });
     let after = ScheduleRecord {
         decided_until: due.decided_until,
         pause: None,

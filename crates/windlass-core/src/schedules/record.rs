@@ -57,13 +57,13 @@ pub struct Alert {
     /// When that was noticed.
     pub at: Timestamp,
     /// What it was.
-    pub alarm: Alarm,
+    pub alarm: ScheduleAlert,
 }
 
 /// What went wrong with a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Alarm {
+pub enum ScheduleAlert {
     /// Nobody saw ticks in time. What became of them is up to the schedule's policy.
     Missed {
         /// How many.
@@ -93,7 +93,7 @@ fn known_alert<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Alert
     Ok(alert.and_then(|alert| serde_json::from_value(alert).ok()))
 }
 
-impl fmt::Display for Alarm {
+impl fmt::Display for ScheduleAlert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missed { count: 1, first } => write!(f, "missed the tick of {first}"),
@@ -158,15 +158,15 @@ impl MadeNone {
 impl ScheduleRecord {
     /// What is to be told of a tick that got this answer: its job was refused, or left out because another is live and that was not
     /// told yet.
-    pub fn news_of(&self, tick: Timestamp, put: &Put) -> Option<Alarm> {
+    pub fn news_of(&self, tick: Timestamp, put: &Put) -> Option<ScheduleAlert> {
         let known = self.alert.as_ref().map(|alert| &alert.alarm);
         match put {
             Put::Answered(answer) => {
-                answer.job().err().map(|why| Alarm::Refused { tick, why: why.to_string() })
+                answer.job().err().map(|why| ScheduleAlert::Refused { tick, why: why.to_string() })
             }
             Put::Overlaps(job) => {
-                let is_told = matches!(known, Some(Alarm::Overlaps { job: told, .. }) if told == job);
-                (!is_told).then_some(Alarm::Overlaps { tick, job: *job })
+                let is_told = matches!(known, Some(ScheduleAlert::Overlaps { job: told, .. }) if told == job);
+                (!is_told).then_some(ScheduleAlert::Overlaps { tick, job: *job })
             }
         }
     }

@@ -52,7 +52,7 @@ fn a_tick_that_has_come_makes_one_job_under_its_own_key() {
 fn a_schedule_that_nobody_saw_raises_an_alert_and_runs_once() {
     let firing = fire(&stored(&spec("every 5m")), at("2027-06-01T10:02:00Z")).unwrap();
     assert_eq!(firing.change.ticks, [at("2027-06-01T10:00:00Z")]);
-    let alarm = Alarm::Missed { count: 12, first: at("2027-06-01T09:05:00Z") };
+    let alarm = ScheduleAlert::Missed { count: 12, first: at("2027-06-01T09:05:00Z") };
     assert_eq!(firing.alert.clone().unwrap().alarm, alarm);
     assert_eq!(applied(&firing.change).record.alert, firing.alert);
     assert_eq!(alarm.to_string(), "missed 12 ticks since 2027-06-01T09:05:00.000Z");
@@ -172,7 +172,7 @@ fn a_tick_that_is_left_out_is_written_down_once_for_each_job_that_is_live() {
     );
     assert_eq!(kept(&told, 7, later).record.alert, Some(alert));
     let next = kept(&told, 8, later).record.alert.unwrap();
-    assert_eq!((next.at, next.alarm), (later, Alarm::Overlaps { tick: later, job: JobId(8) }));
+    assert_eq!((next.at, next.alarm), (later, ScheduleAlert::Overlaps { tick: later, job: JobId(8) }));
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub fn could_run(gate: Option<&Gate>, due: Timestamp, now: Timestamp) -> bool {
 
 /// Where a job stands, as far as triggers ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stand<'a> {
+pub enum JobStanding<'a> {
     /// It waits.
     Waiting {
         /// When it falls due.
@@ -48,7 +48,7 @@ pub enum Stand<'a> {
     Ended,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> JobStanding<'a> {
     /// Where a job stands that goes to this place.
     pub fn at(place: &'a Place) -> Self {
         match place {
@@ -69,7 +69,7 @@ impl<'a> Stand<'a> {
 
 /// Whether a job that goes from here to there leaves a mark for a trigger that watches it: it held the trigger, and holds it no more. So
 /// a group in which nothing ran, or could have, has no mark and never fires.
-pub fn marks(from: Stand<'_>, to: Stand<'_>, wait_for_retries: bool, now: Timestamp) -> bool {
+pub fn marks(from: JobStanding<'_>, to: JobStanding<'_>, wait_for_retries: bool, now: Timestamp) -> bool {
     from.holds(wait_for_retries, now) && !to.holds(wait_for_retries, now)
 }
 

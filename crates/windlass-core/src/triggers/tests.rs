@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::rules::{Left, Stand, could_run, is_drained, look_again, marks, may_look};
+use super::rules::{JobStanding, Left, could_run, is_drained, look_again, marks, may_look};
 use super::spec::check_all;
 use super::*;
 use crate::enqueue::Refusal;
@@ -48,15 +48,15 @@ fn what_is_due_could_run_if_only_its_history_or_its_ordering_key_holds_it_back()
 #[test]
 fn a_job_leaves_a_mark_where_it_held_the_trigger_and_holds_it_no_more() {
     let parked = Gate::named("breaker:shop");
-    let ready = Stand::Waiting { due: NOW, gate: None };
-    let later = Stand::Waiting { due: LATER, gate: None };
-    let behind = Stand::Waiting { due: NOW, gate: Some(&parked) };
-    let ended = Stand::at(&Place::Succeeded { result: None });
+    let ready = JobStanding::Waiting { due: NOW, gate: None };
+    let later = JobStanding::Waiting { due: LATER, gate: None };
+    let behind = JobStanding::Waiting { due: NOW, gate: Some(&parked) };
+    let ended = JobStanding::at(&Place::Succeeded { result: None });
     for (from, to, impatient, patient) in [
-        (Stand::Running, ended, true, true),
-        (Stand::Running, later, true, false),
-        (Stand::Running, behind, true, false),
-        (Stand::Running, ready, false, false),
+        (JobStanding::Running, ended, true, true),
+        (JobStanding::Running, later, true, false),
+        (JobStanding::Running, behind, true, false),
+        (JobStanding::Running, ready, false, false),
         (ready, ended, true, true),
         (ready, behind, true, false),
         (ready, later, true, false),

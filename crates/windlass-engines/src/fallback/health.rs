@@ -36,7 +36,7 @@ pub(super) async fn watch(inner: Weak<Inner>) {
         }
         let wait = kept.until_next_check();
         drop(kept);
-        // may sleep: a store is asked for signs of life so often and not more often, in sickness and in health.
+        // may sleep: a store is asked for heartbeats so often and not more often, in sickness and in health.
         tokio::time::sleep(wait).await;
     }
 }
@@ -60,7 +60,7 @@ pub(super) async fn replay(inner: Weak<Inner>, returned: Arc<Notify>, adopt_afte
 }
 
 impl Inner {
-    /// Asks the primary for a sign of life. One that is in doubt must show that it still writes: there are stores that
+    /// Asks the primary for a heartbeat. One that is in doubt must show that it still writes: there are stores that
     /// answer questions and take nothing. It is back only when it knows what was declared meanwhile.
     async fn check(self: &Arc<Self>) {
         let (inner, began) = (Arc::clone(self), self.started.elapsed());

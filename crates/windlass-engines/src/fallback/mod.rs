@@ -38,7 +38,7 @@ use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spool::Spool;
-use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 use enqueue::Unanswered;
 pub use primary::{Connect, Connecting};
@@ -49,7 +49,7 @@ use primary::{Primary, within};
 pub struct FallbackOptions {
     /// A check or an enqueue that the primary does not answer within this time counts as failed.
     pub check_timeout: Duration,
-    /// How often the primary is asked for a sign of life.
+    /// How often the primary is asked for a heartbeat.
     pub check_every: Duration,
     /// When it counts as away and when as back.
     pub rules: SwitchRules,
@@ -402,12 +402,16 @@ impl Engine for FallbackEngine {
         self.inner.primary.engine()?.register(card).await
     }
 
-    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness> {
         self.inner.primary.engine()?.extend(heartbeat).await
     }
 
-    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
-        self.inner.primary.engine()?.pulse(heartbeat, clock).await
+    async fn heartbeat_with_members(
+        &self,
+        heartbeat: Heartbeat,
+        clock: Timestamp,
+    ) -> Result<HeartbeatAnswer> {
+        self.inner.primary.engine()?.heartbeat_with_members(heartbeat, clock).await
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {

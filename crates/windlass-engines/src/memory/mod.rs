@@ -61,7 +61,7 @@ use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers,
 };
-use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
 use crate::listeners::Listeners;
@@ -162,12 +162,16 @@ impl Engine for MemoryEngine {
         self.at_once(|state, now| state.register(card, now))
     }
 
-    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness> {
         Ok(self.at_once(|state, now| state.extend(heartbeat, now)))
     }
 
-    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
-        Ok(self.at_once(|state, now| state.pulse(heartbeat, clock, now)))
+    async fn heartbeat_with_members(
+        &self,
+        heartbeat: Heartbeat,
+        clock: Timestamp,
+    ) -> Result<HeartbeatAnswer> {
+        Ok(self.at_once(|state, now| state.heartbeat_with_members(heartbeat, clock, now)))
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {

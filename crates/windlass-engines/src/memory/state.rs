@@ -24,7 +24,7 @@ use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{AppliedTransition, Place};
 use windlass_core::spool::StagedBatch;
-use windlass_core::triggers::rules::Stand;
+use windlass_core::triggers::rules::JobStanding;
 use windlass_core::worker::WorkerId;
 
 use super::claim::SpentTokens;
@@ -233,7 +233,7 @@ impl State {
         let changed = self.change_waiting(id, change);
         let Some((_, to)) = self.standing(id) else { return changed };
         let (from, to) = ((from.0, from.1.as_ref()), (to.0, to.1.as_ref()));
-        let stand = |(due, gate)| Stand::Waiting { due, gate };
+        let stand = |(due, gate)| JobStanding::Waiting { due, gate };
         self.mark_triggers(&job, stand(from), stand(to), now);
         changed
     }
@@ -258,7 +258,7 @@ impl State {
         row.job.counters = landing.counters;
         if !self.triggers.is_empty() {
             let job = row.job.clone();
-            self.mark_triggers(&job, Stand::Running, Stand::at(&landing.place), now);
+            self.mark_triggers(&job, JobStanding::Running, JobStanding::at(&landing.place), now);
         }
         let Some(row) = self.live.get_mut(&id) else { return };
         match landing.place {
@@ -279,7 +279,12 @@ impl State {
         let Some(row) = self.live.get(&id).filter(|row| row.is_waiting()) else { return false };
         self.index.leave_waiting(row);
         if let Some((job, (due, gate))) = self.standing(id).filter(|_| !self.triggers.is_empty()) {
-            self.mark_triggers(&job, Stand::Waiting { due, gate: gate.as_ref() }, Stand::Ended, now);
+            self.mark_triggers(
+                &job,
+                JobStanding::Waiting { due, gate: gate.as_ref() },
+                JobStanding::Ended,
+                now,
+            );
         }
         self.end(id, JobState::Cancelled { at: now, why: why.to_owned() }, now);
         true

@@ -298,7 +298,7 @@ enum Step {
     Claim { worker: usize, limit: u32, suspect: bool },
     Settle { claimed: usize, how: u8 },
     SettleAgain { settled: usize },
-    Beat { worker: usize },
+    Liveness { worker: usize },
     Retire { worker: usize },
     Rescue { limit: u32 },
     Maintenance { limit: u32 },
@@ -318,7 +318,7 @@ fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(worker, limit, suspect)| Step::Claim { worker, limit, suspect }),
         5 => (any::<usize>(), 0..8_u8).prop_map(|(claimed, how)| Step::Settle { claimed, how }),
         1 => any::<usize>().prop_map(|settled| Step::SettleAgain { settled }),
-        2 => any::<usize>().prop_map(|worker| Step::Beat { worker }),
+        2 => any::<usize>().prop_map(|worker| Step::Liveness { worker }),
         1 => any::<usize>().prop_map(|worker| Step::Retire { worker }),
         2 => (0..4_u32).prop_map(|limit| Step::Rescue { limit }),
         2 => (0..4_u32).prop_map(|limit| Step::Maintenance { limit }),
@@ -407,7 +407,7 @@ impl Play {
     fn keep_up(&mut self, step: &Step) {
         let engine = &self.bench.engine;
         match *step {
-            Step::Beat { worker } => {
+            Step::Liveness { worker } => {
                 if let Some(worker) = pick(&self.workers, worker) {
                     at_once(engine.extend(Heartbeat { worker: *worker, lease: LEASE, idle: false })).unwrap();
                 }

@@ -12,7 +12,7 @@ use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::{GroupName, TriggerName};
 use windlass_core::planted::{Bug, planted};
 use windlass_core::schedules::next_version;
-use windlass_core::triggers::rules::{Left, Stand, is_drained, look_again, marks, may_look};
+use windlass_core::triggers::rules::{JobStanding, Left, is_drained, look_again, marks, may_look};
 use windlass_core::triggers::spec::{CompletionTrigger, Watched, maker};
 use windlass_core::triggers::{
     StoredTrigger, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead, WhichTriggers,
@@ -130,7 +130,13 @@ impl State {
     }
 
     /// A job goes from here to there: marks the triggers that it held.
-    pub(super) fn mark_triggers(&mut self, job: &Job, from: Stand<'_>, to: Stand<'_>, now: Timestamp) {
+    pub(super) fn mark_triggers(
+        &mut self,
+        job: &Job,
+        from: JobStanding<'_>,
+        to: JobStanding<'_>,
+        now: Timestamp,
+    ) {
         let made_for = self.made_for(job).cloned();
         for row in self.triggers.values_mut() {
             let spec = &row.stored.record.spec;

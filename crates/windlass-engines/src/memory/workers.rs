@@ -1,4 +1,4 @@
-//! Workers come, show signs of life, and leave.
+//! Workers come, show heartbeats, and leave.
 
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use windlass_core::job::JobId;
 use windlass_core::lease::membership::{self, MemberCount, Peer};
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::Transition;
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{
+    Heartbeat, HeartbeatAnswer, Liveness, ProofOfLife, WorkerCard, WorkerId, WorkerSighting,
+};
 
 use super::state::{EndedAttempt, State};
 
@@ -21,7 +23,7 @@ pub(super) struct WorkerRow {
     pub(super) card: WorkerCard,
     since: Timestamp,
     pub(super) beats: u64,
-    last_beat: Timestamp,
+    last_heartbeat: Timestamp,
     expires_at: Timestamp,
     clock_ahead_micros: Option<i64>,
     /// For ever.
@@ -40,7 +42,7 @@ impl WorkerRow {
 
     fn beat(&mut self, lease: Duration, now: Timestamp) {
         self.beats += 1;
-        self.last_beat = now;
+        self.last_heartbeat = now;
         self.expires_at = now.plus(lease);
     }
 }
@@ -55,7 +57,7 @@ impl State {
         let row = WorkerRow {
             since: now,
             beats: 0,
-            last_beat: now,
+            last_heartbeat: now,
             expires_at: now.plus(card.lease),
             clock_ahead_micros: None,
             declared_dead: false,
@@ -67,10 +69,10 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn extend(&mut self, heartbeat: Heartbeat, now: Timestamp) -> Beat {
-        let Some(row) = self.workers.get_mut(&heartbeat.worker) else { return Beat::Dead };
+    pub(super) fn extend(&mut self, heartbeat: Heartbeat, now: Timestamp) -> Liveness {
+        let Some(row) = self.workers.get_mut(&heartbeat.worker) else { return Liveness::Dead };
         if row.declared_dead && !planted(Bug::DeadWorkerRevives) {
-            return Beat::Dead;
+            return Liveness::Dead;
         }
         let was_away = !row.is_live(now);
         row.declared_dead = false;
@@ -79,22 +81,27 @@ impl State {
             // While it was silent, a sweep may have parked its jobs for want of a handler.
             self.let_through_what_it_handles(heartbeat.worker);
         }
-        Beat::Alive { cancel: self.asked_to_stop(heartbeat.worker) }
+        Liveness::Alive { cancel: self.asked_to_stop(heartbeat.worker) }
     }
 
-    pub(super) fn pulse(&mut self, heartbeat: Heartbeat, clock: Timestamp, now: Timestamp) -> Pulse {
+    pub(super) fn heartbeat_with_members(
+        &mut self,
+        heartbeat: Heartbeat,
+        clock: Timestamp,
+        now: Timestamp,
+    ) -> HeartbeatAnswer {
         let beat = self.extend(heartbeat, now);
         let Some(row) = self.workers.get_mut(&heartbeat.worker) else {
-            return Pulse { beat, members: MemberCount::default(), now };
+            return HeartbeatAnswer { beat, members: MemberCount::default(), now };
         };
         row.clock_ahead_micros = Some(clock.as_micros().saturating_sub(now.as_micros()));
         let duties = row.card.duties.clone();
         let is_live = |row: &&WorkerRow| {
-            !row.declared_dead && membership::is_live(now.since(row.last_beat), row.card.lease)
+            !row.declared_dead && membership::is_live(now.since(row.last_heartbeat), row.card.lease)
         };
         let peer = |row: &WorkerRow| Peer { worker: row.card.id, duties: row.card.duties.clone() };
         let heard: Vec<_> = self.workers.values().filter(is_live).map(peer).collect();
-        Pulse { beat, members: MemberCount::of(heartbeat.worker, &duties, &heard), now }
+        HeartbeatAnswer { beat, members: MemberCount::of(heartbeat.worker, &duties, &heard), now }
     }
 
     fn let_through_what_it_handles(&mut self, worker: WorkerId) {
@@ -157,7 +164,7 @@ impl State {
             since: row.since,
             beats: row.beats,
             expired: row.has_expired(now),
-            silent_for: now.since(row.last_beat),
+            silent_for: now.since(row.last_heartbeat),
             // A worker of this engine lives in this process; if that is gone, so is the engine.
             proof: ProofOfLife::None,
             running: self.index.held_count(row.card.id) as u64,

@@ -20,7 +20,7 @@ use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{AppliedTransition, Place};
-use windlass_core::triggers::rules::Stand;
+use windlass_core::triggers::rules::JobStanding;
 use windlass_core::worker::WorkerId;
 
 use super::Store;
@@ -67,10 +67,10 @@ impl Live {
     }
 
     /// Where it stands, as far as drains ask.
-    pub(super) fn stand(&self) -> Stand<'_> {
+    pub(super) fn stand(&self) -> JobStanding<'_> {
         match self.runs {
-            true => Stand::Running,
-            false => Stand::Waiting { due: self.due, gate: self.gate.as_ref() },
+            true => JobStanding::Running,
+            false => JobStanding::Waiting { due: self.due, gate: self.gate.as_ref() },
         }
     }
 

@@ -88,7 +88,7 @@ use windlass_core::schedules::{
     ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
 };
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::io_thread::IoThread;
 use crate::listeners::Listeners;
@@ -385,11 +385,17 @@ impl Engine for PostgresEngine {
         self.run(|store| async move { store.register(card).await }).await
     }
 
-    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
-        self.run(|store| async move { store.extend(heartbeat, None).await }).await.map(|pulse| pulse.beat)
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness> {
+        self.run(|store| async move { store.extend(heartbeat, None).await })
+            .await
+            .map(|heartbeat_answer| heartbeat_answer.beat)
     }
 
-    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
+    async fn heartbeat_with_members(
+        &self,
+        heartbeat: Heartbeat,
+        clock: Timestamp,
+    ) -> Result<HeartbeatAnswer> {
         self.run(|store| async move { store.extend(heartbeat, Some(clock)).await }).await
     }
 

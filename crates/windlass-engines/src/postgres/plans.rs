@@ -144,7 +144,7 @@ ANALYZE windlass.delayed_jobs, windlass.job_history, windlass.job_keys;";
 
 #[tokio::test]
 async fn no_hot_statement_walks_over_a_big_table_or_sorts_more_than_it_gives() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     ground.client.batch_execute("SET statement_timeout = 0").await.unwrap();
     ground.client.batch_execute(&in_schema(FILL, &ground.schema)).await.unwrap();
     let walks = ground.walks().await;
@@ -190,7 +190,7 @@ const SEEN_EMPTY_MAY_WALK: [(&str, &str, &str); 11] = [
 /// another. The plan is kept while they fill up, until the server looks at them again.
 #[tokio::test]
 async fn no_hot_statement_walks_over_a_big_table_by_a_plan_that_was_made_when_it_was_seen_empty() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     for table in BIG {
         ground.client.batch_execute(&format!("VACUUM ANALYZE {}.{table}", ground.schema)).await.unwrap();
     }
@@ -202,7 +202,7 @@ async fn no_hot_statement_walks_over_a_big_table_by_a_plan_that_was_made_when_it
 
 #[tokio::test]
 async fn a_statement_without_a_fitting_index_is_found_to_walk() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     let indexes = ground.indexes().await;
     let (jobs, any) = ("SELECT 1 FROM windlass.delayed_jobs WHERE", "ANY ($1::bigint[])");
     for (text, walk) in [
@@ -286,12 +286,12 @@ struct Index {
 }
 
 /// A fresh schema, and a session with the settings of ours.
-struct Ground {
+struct Env {
     client: Client,
     schema: String,
 }
 
-impl Ground {
+impl Env {
     async fn new() -> Self {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
         let schema = format!("plans_{:016x}", fastrand::u64(..));
@@ -361,14 +361,14 @@ async fn plan_of(client: &Client, text: &str, format: &str) -> String {
 /// A plan that was made while nothing was there is kept when there is much.
 #[tokio::test]
 async fn a_heartbeat_looks_only_at_what_was_asked_to_stop_also_by_a_plan_for_empty_tables() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     let plan = ground.plan_of("asked_to_stop").await;
     assert!(plan.contains("Index Scan using delayed_jobs_stopping"), "{plan}");
 }
 
 #[tokio::test]
 async fn what_a_worker_runs_is_found_by_its_claims_also_by_a_plan_for_empty_tables() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     for name in ["running_of", "orphans", "declare_dead", "list_running", "prune_workers"] {
         let plan = ground.plan_of(name).await;
         assert!(plan.contains("Index Cond: (id = named.id)"), "{name}: {plan}");
@@ -378,7 +378,7 @@ async fn what_a_worker_runs_is_found_by_its_claims_also_by_a_plan_for_empty_tabl
 
 #[tokio::test]
 async fn ends_are_looked_for_where_their_rows_lie() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     for name in ["settle", "settle_traced", "apply_waiting"] {
         let plan = ground.plan_of(name).await;
         assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
@@ -388,7 +388,7 @@ async fn ends_are_looked_for_where_their_rows_lie() {
 /// Mostly there are none, and then an end must cost no more than it did.
 #[tokio::test]
 async fn an_end_is_compared_with_drains_only_where_there_are_some() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     for name in ["settle", "settle_traced", "apply_ended", "apply_dead", "apply_waiting"] {
         let plan = ground.plan_of(name).await;
         let steps: Vec<_> =
@@ -405,7 +405,7 @@ async fn an_end_is_compared_with_drains_only_where_there_are_some() {
 
 #[tokio::test]
 async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     for (name, conditions) in [
         (
             "queue_has_work",
@@ -434,7 +434,7 @@ async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
 
 #[tokio::test]
 async fn a_claim_pulls_from_one_priority_after_another_under_one_limit() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     let plan = ground.plan_of("claim").await;
     let steps: Vec<_> = plan.lines().map(|line| line.trim_start().trim_start_matches("-> ").trim()).collect();
     let at = |step: &str| {

@@ -14,7 +14,7 @@ use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::TriggerName;
 use windlass_core::schedules::next_version;
 use windlass_core::triggers::rules::{
-    Left, Stand, is_drained, look_after_failure, look_again, marks, may_look,
+    JobStanding, Left, is_drained, look_after_failure, look_again, marks, may_look,
 };
 use windlass_core::triggers::spec::{CompletionTrigger, Watched};
 use windlass_core::triggers::{
@@ -72,7 +72,7 @@ impl Store {
         due: Timestamp,
         now: Timestamp,
     ) -> StoreResult<()> {
-        let to = Stand::Waiting { due, gate: live.gate.as_ref() };
+        let to = JobStanding::Waiting { due, gate: live.gate.as_ref() };
         if marks(live.stand(), to, false, now) {
             tx.query(&self.sql.mark_triggers, &[number(&live.id.0)]).await?;
         }

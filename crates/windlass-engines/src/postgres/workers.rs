@@ -1,4 +1,4 @@
-//! Workers come, show signs of life, and leave.
+//! Workers come, show heartbeats, and leave.
 
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use windlass_core::job::JobId;
 use windlass_core::lease::membership::{MemberCount, Others, Place};
 use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::settle::Transition;
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{
+    Heartbeat, HeartbeatAnswer, Liveness, ProofOfLife, WorkerCard, WorkerId, WorkerSighting,
+};
 
 use super::Store;
 use super::apply::{AttemptEnd, EndedAttempt, Live, Move};
@@ -58,15 +60,19 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> StoreResult<Pulse> {
+    pub(super) async fn extend(
+        &self,
+        heartbeat: Heartbeat,
+        clock: Option<Timestamp>,
+    ) -> StoreResult<HeartbeatAnswer> {
         let (worker, lease, now) = (Bits::from(heartbeat.worker), micros(heartbeat.lease), self.now_param());
         let clock = maybe(clock);
         let params = [instant(&now), uuid(&worker), number(&lease), instant(&clock)];
         let conn = self.heart.get().await?;
         let rows = conn.execute(&self.sql.extend, &params).await?;
         let Some(row) = rows.first() else {
-            return Ok(Pulse {
-                beat: Beat::Dead,
+            return Ok(HeartbeatAnswer {
+                beat: Liveness::Dead,
                 members: MemberCount::default(),
                 now: self.estimated_now(),
             });
@@ -85,10 +91,10 @@ impl Store {
         let others =
             rows.iter().filter_map(|row| read_others(row).transpose()).collect::<StoreResult<Vec<_>>>()?;
         let members = MemberCount::among(&duty_names(row.try_get(3)?), &others);
-        Ok(Pulse { beat: Beat::Alive { cancel }, members, now })
+        Ok(HeartbeatAnswer { beat: Liveness::Alive { cancel }, members, now })
     }
 
-    /// The sign of life is stored by now: a look that fails must not make the worker believe that it is not.
+    /// The heartbeat is stored by now: a look that fails must not make the worker believe that it is not.
     async fn asked_to_stop_if_known(&self, conn: &Conn, worker: Bits) -> Vec<Fence> {
         self.asked_to_stop_on(conn, worker).await.unwrap_or_else(|fault| {
             tracing::warn!(?fault, "a heartbeat did not learn what was asked to stop; the next one will");
@@ -96,7 +102,7 @@ impl Store {
         })
     }
 
-    /// A worker that comes back late must not wait for this for long: its sign of life is what counts. What takes longer
+    /// A worker that comes back late must not wait for this for long: its heartbeat is what counts. What takes longer
     /// goes on beside it.
     async fn let_through_in_time(&self, types: Vec<TypeName>) {
         if let Some(store) = self.myself.upgrade() {

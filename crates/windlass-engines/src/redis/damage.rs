@@ -1,7 +1,7 @@
 //! There is no rollback in a script: so each reads and judges everything before it writes anything. Here every script is sent
 //! with a damaged last argument, or finds damaged rows, and what it leaves behind is compared with what was there before.
 
-mod scene;
+mod scenario;
 mod acts;
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::call::Args;
 use super::script::{Script, Scripts};
 use acts::{ACTS, Act};
-use scene::{Dump, Scene, notes};
+use scenario::{Dump, Scenario, notes};
 
 /// What happens to the arguments of scripts, and which were sent.
 #[derive(Debug, Default)]
@@ -56,12 +56,16 @@ fn assert_same(before: &Dump, after: &Dump, what: &str) {
 
 /// Does one thing on a scene of its own, with damaged arguments; whether it failed.
 async fn does_fail(act: &Act, last: Last) -> bool {
-    let scene = Scene::new().await;
-    let before = scene.dump();
-    scene.store().damage.begin(Some(last));
-    let done = (act.run)(&scene).await;
+    let scenario = Scenario::new().await;
+    let before = scenario.dump();
+    scenario.store().damage.begin(Some(last));
+    let done = (act.run)(&scenario).await;
     if done.is_err() {
-        assert_same(&before, &scene.dump(), &format!("{}, the last argument {last:?}: {done:?}", act.name));
+        assert_same(
+            &before,
+            &scenario.dump(),
+            &format!("{}, the last argument {last:?}: {done:?}", act.name),
+        );
     }
     done.is_err()
 }
@@ -74,11 +78,11 @@ async fn a_call_that_is_damaged_leaves_everything_as_it_was() {
             assert!(does_fail(act, Last::Missing).await, "{} does without its last argument", act.name);
             spoilt += u32::from(does_fail(act, Last::Nonsense).await);
         }
-        let scene = Scene::new().await;
-        let before = scene.dump();
-        (act.run)(&scene).await.unwrap_or_else(|error| panic!("{}: {error}", act.name));
-        assert_eq!(scene.dump() != before, act.writes, "{}", act.name);
-        sent.extend(scene.store().damage.sent.lock().unwrap().clone());
+        let scenario = Scenario::new().await;
+        let before = scenario.dump();
+        (act.run)(&scenario).await.unwrap_or_else(|error| panic!("{}: {error}", act.name));
+        assert_eq!(scenario.dump() != before, act.writes, "{}", act.name);
+        sent.extend(scenario.store().damage.sent.lock().unwrap().clone());
     }
     assert!(spoilt >= 15, "most last arguments cannot be nonsense: {spoilt}");
     for (name, script) in Scripts::for_server(7).all() {
@@ -90,9 +94,9 @@ async fn a_call_that_is_damaged_leaves_everything_as_it_was() {
 pub(super) async fn do_everything(url: &str, scripts_of: u32) {
     let mut sent = BTreeSet::new();
     for act in ACTS {
-        let scene = Scene::on(url, Some(scripts_of)).await;
-        (act.run)(&scene).await.unwrap_or_else(|error| panic!("{}: {error}", act.name));
-        sent.extend(scene.store().damage.sent.lock().unwrap().clone());
+        let scenario = Scenario::on(url, Some(scripts_of)).await;
+        (act.run)(&scenario).await.unwrap_or_else(|error| panic!("{}: {error}", act.name));
+        sent.extend(scenario.store().damage.sent.lock().unwrap().clone());
     }
     for (name, script) in Scripts::for_server(scripts_of).all() {
         assert!(sent.contains(&script.sha), "{name} was not sent in this form");
@@ -126,13 +130,17 @@ async fn a_row_that_is_damaged_leaves_everything_as_it_was() {
     for (rows, who_fails) in ROWS {
         let mut failed = BTreeSet::new();
         for act in ACTS.iter().filter(|act| !act.in_steps) {
-            let scene = Scene::new().await;
-            scene.spoil(rows);
-            let before = scene.dump();
-            let done = (act.run)(&scene).await;
+            let scenario = Scenario::new().await;
+            scenario.spoil(rows);
+            let before = scenario.dump();
+            let done = (act.run)(&scenario).await;
             if done.is_err() {
                 failed.insert(act.name);
-                assert_same(&before, &scene.dump(), &format!("{} with damaged {rows}: {done:?}", act.name));
+                assert_same(
+                    &before,
+                    &scenario.dump(),
+                    &format!("{} with damaged {rows}: {done:?}", act.name),
+                );
             }
         }
         for name in who_fails {
@@ -146,13 +154,13 @@ async fn a_row_that_is_damaged_leaves_everything_as_it_was() {
 async fn a_damaged_row_of_one_in_line_leaves_everything_as_it_was() {
     let mut failed = BTreeSet::new();
     for act in ACTS.iter().filter(|act| !act.in_steps) {
-        let scene = Scene::new().await;
-        scene.in_line.iter().for_each(|id| scene.spoil(&notes(*id)));
-        let before = scene.dump();
-        let done = (act.run)(&scene).await;
+        let scenario = Scenario::new().await;
+        scenario.in_line.iter().for_each(|id| scenario.spoil(&notes(*id)));
+        let before = scenario.dump();
+        let done = (act.run)(&scenario).await;
         if done.is_err() {
             failed.insert(act.name);
-            assert_same(&before, &scene.dump(), &format!("{}: {done:?}", act.name));
+            assert_same(&before, &scenario.dump(), &format!("{}: {done:?}", act.name));
         }
     }
     for name in ["claim", "settle", "settle plainly", "sweep", "purge"] {

@@ -1,4 +1,4 @@
-//! Workers come, show signs of life, and leave.
+//! Workers come, show heartbeats, and leave.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,9 @@ use windlass_core::gate::Gate;
 use windlass_core::lease::membership::{MemberCount, Others, Place};
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::{DutyName, QueueName, TypeName};
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{
+    Heartbeat, HeartbeatAnswer, Liveness, ProofOfLife, WorkerCard, WorkerId, WorkerSighting,
+};
 
 use super::Store;
 use super::apply::Order;
@@ -70,20 +72,28 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> StoreResult<Pulse> {
+    pub(super) async fn extend(
+        &self,
+        heartbeat: Heartbeat,
+        clock: Option<Timestamp>,
+    ) -> StoreResult<HeartbeatAnswer> {
         let mut args = Args::new();
         args.bytes(&heartbeat.worker.to_bytes()).number(micros(heartbeat.lease));
         args.number(clock.map_or(NO_CLOCK, Timestamp::as_micros));
         let reply = self.call_by_heart(&self.scripts().extend, args).await?;
         let mut answer = ReplyReader::of(reply.value)?;
         if !answer.flag()? {
-            return Ok(Pulse { beat: Beat::Dead, members: MemberCount::default(), now: reply.now });
+            return Ok(HeartbeatAnswer {
+                beat: Liveness::Dead,
+                members: MemberCount::default(),
+                now: reply.now,
+            });
         }
         let cancel = read_fences(answer.list()?)?;
         reply.from.seen.beat(answer.count()?);
         let duties = duty_names(&answer.text()?);
         let members = MemberCount::among(&duties, &read_others(answer.list()?)?);
-        Ok(Pulse { beat: Beat::Alive { cancel }, members, now: reply.now })
+        Ok(HeartbeatAnswer { beat: Liveness::Alive { cancel }, members, now: reply.now })
     }
 
     pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> StoreResult<Vec<Fence>> {
@@ -175,7 +185,7 @@ fn stored(card: &WorkerCard) -> StoredCard {
 fn member(mut row: ReplyReader, now: Timestamp) -> StoreResult<Member> {
     let card = serde_json::from_str::<StoredCard>(&row.text()?).ok();
     let mut number = || row.number().unwrap_or_default();
-    let (since, beats, last_beat, expires) = (number(), number(), number(), number());
+    let (since, beats, last_heartbeat, expires) = (number(), number(), number(), number());
     let running = row.count()?;
     let id = WorkerId::from_bytes(<[u8; 16]>::try_from(row.bytes()?).unwrap_or_default());
     let (queues, types) = (row.text()?, row.text()?);
@@ -185,7 +195,7 @@ fn member(mut row: ReplyReader, now: Timestamp) -> StoreResult<Member> {
         since: Timestamp::from_micros(since),
         beats: u64::try_from(beats).unwrap_or_default(),
         expired: Timestamp::from_micros(expires) <= now,
-        silent_for: now.since(Timestamp::from_micros(last_beat)),
+        silent_for: now.since(Timestamp::from_micros(last_heartbeat)),
         // The server knows connections, not processes.
         proof: ProofOfLife::None,
         running,

@@ -15,7 +15,7 @@ use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::names::{FairnessKey, OrderingKey};
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{AppliedTransition, Place};
-use windlass_core::triggers::rules::Stand;
+use windlass_core::triggers::rules::JobStanding;
 use windlass_core::worker::WorkerId;
 
 use super::catalogue::TypeEntry;
@@ -46,10 +46,10 @@ pub(super) struct LiveJob {
 
 impl LiveJob {
     /// Where it stands, as far as drains ask.
-    fn stand(&self) -> Stand<'_> {
+    fn stand(&self) -> JobStanding<'_> {
         match self.runs {
-            true => Stand::Running,
-            false => Stand::Waiting { due: self.due, gate: self.gate.as_ref() },
+            true => JobStanding::Running,
+            false => JobStanding::Waiting { due: self.due, gate: self.gate.as_ref() },
         }
     }
 
@@ -137,9 +137,9 @@ impl Work<'_> {
             kind: &kind,
             group: held.group.as_deref(),
             key: held.key.as_deref(),
-            from: Stand::Running,
+            from: JobStanding::Running,
         };
-        self.mark_triggers(&mover, Stand::at(&landing.place))?;
+        self.mark_triggers(&mover, JobStanding::at(&landing.place))?;
         let end = AttemptEnd {
             id: held.id,
             token: Some(held.token),
@@ -160,7 +160,7 @@ impl Work<'_> {
 
     /// Cancels a job that waits.
     pub(super) fn cancel_waiting(&mut self, job: &LiveJob, why: &str) -> StoreResult<()> {
-        self.mark_moved(job, Stand::Ended)?;
+        self.mark_moved(job, JobStanding::Ended)?;
         let parting = Parting::default();
         let end = self.leaving_waiting(job, &parting)?;
         self.finish(&end, CANCELLED, None, Some(why))
@@ -168,7 +168,7 @@ impl Work<'_> {
 
     /// Gives up a job that waits, because its row cannot be read.
     pub(super) fn bury_waiting(&mut self, job: &LiveJob, error: &JobError) -> StoreResult<()> {
-        self.mark_moved(job, Stand::Ended)?;
+        self.mark_moved(job, JobStanding::Ended)?;
         let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
         let end = self.leaving_waiting(job, &parting)?;
         self.bury(&end, error)
@@ -181,7 +181,7 @@ impl Work<'_> {
         due: Timestamp,
         gate: Option<&Gate>,
     ) -> StoreResult<()> {
-        self.mark_moved(job, Stand::Waiting { due, gate })?;
+        self.mark_moved(job, JobStanding::Waiting { due, gate })?;
         let kind = self.type_of(job.kind)?;
         let mut statement = self.conn.prepare_cached(sql!("set_due"))?;
         statement.execute(params![job.id.0, due.as_micros(), gate.map(Gate::as_str)])?;
@@ -191,7 +191,7 @@ impl Work<'_> {
     }
 
     /// Marks the drains that a job held which waits and goes there.
-    pub(super) fn mark_moved(&mut self, job: &LiveJob, to: Stand<'_>) -> StoreResult<()> {
+    pub(super) fn mark_moved(&mut self, job: &LiveJob, to: JobStanding<'_>) -> StoreResult<()> {
         let kind = self.type_of(job.kind)?;
         let (group, key) = (job.group.as_deref(), job.key.as_deref());
         self.mark_triggers(&Mover { kind: &kind, group, key, from: job.stand() }, to)

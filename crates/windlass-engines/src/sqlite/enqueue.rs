@@ -10,7 +10,7 @@ use windlass_core::enqueue::{
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
-use windlass_core::triggers::rules::Stand;
+use windlass_core::triggers::rules::JobStanding;
 
 use crate::receipts::unreadable;
 
@@ -148,7 +148,7 @@ impl Work<'_> {
     /// What a newcomer gives to the waiting job that holds its key.
     fn renew(&mut self, id: JobId, new: &NewJob, accepted: &Accepted) -> StoreResult<()> {
         let Some(job) = self.live_job(id)? else { return Ok(()) };
-        self.mark_moved(&job, Stand::Waiting { due: accepted.due, gate: job.gate.as_ref() })?;
+        self.mark_moved(&job, JobStanding::Waiting { due: accepted.due, gate: job.gate.as_ref() })?;
         let kind = self.type_of(job.kind)?;
         let stored =
             self.conn.prepare_cached(sql!("read_options"))?.query_row([id.0], |row| lossy(row, 0))?;

@@ -80,7 +80,7 @@ use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers, check_firings,
 };
-use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 use inbox::Haste;
 use locks::Locks;
@@ -298,12 +298,16 @@ impl Engine for SqliteEngine {
         registered
     }
 
-    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness> {
         self.write_with(Haste::Urgent, move |work| work.extend(heartbeat)).await
     }
 
-    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
-        self.write_with(Haste::Urgent, move |work| work.pulse(heartbeat, clock)).await
+    async fn heartbeat_with_members(
+        &self,
+        heartbeat: Heartbeat,
+        clock: Timestamp,
+    ) -> Result<HeartbeatAnswer> {
+        self.write_with(Haste::Urgent, move |work| work.heartbeat_with_members(heartbeat, clock)).await
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {

@@ -12,7 +12,7 @@ use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::{GroupName, QueueName, TriggerName, TypeName};
 use windlass_core::schedules::next_version;
 use windlass_core::triggers::rules::{
-    Left, Stand, is_drained, look_after_failure, look_again, marks, may_look,
+    JobStanding, Left, is_drained, look_after_failure, look_again, marks, may_look,
 };
 use windlass_core::triggers::spec::{CompletionTrigger, Watched, maker};
 use windlass_core::triggers::{
@@ -127,7 +127,7 @@ pub(super) struct Mover<'a> {
     pub(super) kind: &'a TypeEntry,
     pub(super) group: Option<&'a str>,
     pub(super) key: Option<&'a str>,
-    pub(super) from: Stand<'a>,
+    pub(super) from: JobStanding<'a>,
 }
 
 impl Work<'_> {
@@ -281,7 +281,7 @@ impl Work<'_> {
     }
 
     /// A job goes there: marks the triggers that it held.
-    pub(super) fn mark_triggers(&mut self, job: &Mover<'_>, to: Stand<'_>) -> StoreResult<()> {
+    pub(super) fn mark_triggers(&mut self, job: &Mover<'_>, to: JobStanding<'_>) -> StoreResult<()> {
         if self.watches.is_none() {
             let mut statement = self.conn.prepare_cached(sql!("watches"))?;
             let watches = statement.query_map([], Watch::read)?.collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! Workers come, show signs of life, and leave.
+//! Workers come, show heartbeats, and leave.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,9 @@ use windlass_core::job::JobId;
 use windlass_core::lease::membership::{self, MemberCount, Peer};
 use windlass_core::names::TypeName;
 use windlass_core::settle::Transition;
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{
+    Heartbeat, HeartbeatAnswer, Liveness, ProofOfLife, WorkerCard, WorkerId, WorkerSighting,
+};
 
 use super::apply::{EndedAttempt, Parting};
 use super::row::{to_json, token};
@@ -55,9 +57,9 @@ impl Work<'_> {
         self.let_through_handled(&card.types)
     }
 
-    pub(super) fn extend(&mut self, heartbeat: Heartbeat) -> StoreResult<Beat> {
+    pub(super) fn extend(&mut self, heartbeat: Heartbeat) -> StoreResult<Liveness> {
         let Some(life) = self.life(heartbeat.worker)?.filter(|life| !life.is_dead) else {
-            return Ok(Beat::Dead);
+            return Ok(Liveness::Dead);
         };
         self.conn.prepare_cached(sql!("extend"))?.execute(params![
             heartbeat.worker.to_bytes(),
@@ -72,10 +74,14 @@ impl Work<'_> {
                 .query_row([heartbeat.worker.to_bytes()], |row| row.get(0))?;
             self.let_through_handled(&serde_json::from_str::<Vec<TypeName>>(&types).unwrap_or_default())?;
         }
-        Ok(Beat::Alive { cancel: asked_to_stop(self.conn, heartbeat.worker)? })
+        Ok(Liveness::Alive { cancel: asked_to_stop(self.conn, heartbeat.worker)? })
     }
 
-    pub(super) fn pulse(&mut self, heartbeat: Heartbeat, clock: Timestamp) -> StoreResult<Pulse> {
+    pub(super) fn heartbeat_with_members(
+        &mut self,
+        heartbeat: Heartbeat,
+        clock: Timestamp,
+    ) -> StoreResult<HeartbeatAnswer> {
         let beat = self.extend(heartbeat)?;
         let ahead = clock.as_micros().saturating_sub(self.now.as_micros());
         let id = heartbeat.worker.to_bytes();
@@ -86,7 +92,7 @@ impl Work<'_> {
         let peer = |one: &WorkerSighting| Peer { worker: one.card.id, duties: one.card.duties.clone() };
         let heard: Vec<_> = crew.iter().filter(is_live).map(peer).collect();
         let members = MemberCount::of(heartbeat.worker, duties.into_iter().flatten(), &heard);
-        Ok(Pulse { beat, members, now: self.now })
+        Ok(HeartbeatAnswer { beat, members, now: self.now })
     }
 
     fn let_through_handled(&mut self, types: &[TypeName]) -> StoreResult<()> {

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "fallback", feature = "redis", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
-#[path = "../crew/words.rs"]
+#[path = "../workers/words.rs"]
 mod words;
 mod place;
 mod away;

@@ -34,7 +34,7 @@ use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers,
 };
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 /// What goes wrong with one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,7 +331,7 @@ hand_on_or_step! {
     fn settle(batch: Vec<Settlement>) -> Vec<Settled>;
     fn report(batch: Vec<(Fence, Progress)>) -> Vec<Settled>;
     fn register(card: WorkerCard) -> ();
-    fn extend(heartbeat: Heartbeat) -> Beat;
+    fn extend(heartbeat: Heartbeat) -> Liveness;
     fn asked_to_stop(worker: WorkerId) -> Vec<Fence>;
     fn retire(worker: WorkerId) -> ();
     fn workers() -> Vec<WorkerSighting>;

@@ -11,7 +11,8 @@ use windlass_core::names::ScheduleName;
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::fire::fire;
 use windlass_core::schedules::{
-    Alarm, JobTemplate, Origin, Overlap, Put, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules, acts,
+    JobTemplate, Origin, Overlap, Put, ScheduleAlert, ScheduleChanged, ScheduleSpec, Schedules,
+    WhichSchedules, acts,
 };
 use windlass_engines::postgres::PostgresEngine;
 
@@ -106,5 +107,5 @@ async fn a_job_that_the_users_own_check_refuses_is_told_with_its_schedule_and_th
     let all = engine.schedules(&WhichSchedules::After(None, 10)).await.unwrap().schedules;
     let alarms: Vec<_> =
         all.iter().map(|stored| stored.record.alert.as_ref().map(|alert| &alert.alarm)).collect();
-    assert!(matches!(alarms[..], [None, None, Some(Alarm::Refused { .. })]), "{alarms:?}");
+    assert!(matches!(alarms[..], [None, None, Some(ScheduleAlert::Refused { .. })]), "{alarms:?}");
 }

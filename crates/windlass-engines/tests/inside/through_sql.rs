@@ -34,7 +34,7 @@ use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers,
 };
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId, WorkerSighting};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_engines::postgres::tokio_postgres::{self, NoTls};
 
@@ -96,7 +96,7 @@ impl Engine for ThroughSql {
         self.engine.register(card).await
     }
 
-    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness> {
         self.engine.extend(heartbeat).await
     }
 

@@ -9,7 +9,7 @@ use windlass_core::limits::{LIST_PAGE_MAX, TRIGGER_PAUSE_MAX};
 use windlass_core::names::{GroupName, ScheduleName, TriggerName};
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::{
-    self, Alarm, JobTemplate, Origin, Overlap, Put, ScheduleChange, ScheduleChanged, ScheduleSpec,
+    self, JobTemplate, Origin, Overlap, Put, ScheduleAlert, ScheduleChange, ScheduleChanged, ScheduleSpec,
     StoredSchedule, WhichSchedules,
 };
 use windlass_core::triggers::{
@@ -277,7 +277,9 @@ type Ids = std::collections::HashMap<windlass_core::job::JobId, windlass_core::j
 impl Renumber for StoredSchedule {
     fn renumber(&mut self, ids: &Ids) {
         self.last_job.iter_mut().for_each(|job| job.renumber(ids));
-        if let Some(Alarm::Overlaps { job, .. }) = self.record.alert.as_mut().map(|alert| &mut alert.alarm) {
+        if let Some(ScheduleAlert::Overlaps { job, .. }) =
+            self.record.alert.as_mut().map(|alert| &mut alert.alarm)
+        {
             job.renumber(ids);
         }
     }

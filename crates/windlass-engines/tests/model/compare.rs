@@ -10,7 +10,7 @@ use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::outcome::{ErrorKind, JobError};
-use windlass_core::worker::{Beat, ProofOfLife, WorkerSighting};
+use windlass_core::worker::{Liveness, ProofOfLife, WorkerSighting};
 
 use crate::pair::{Pair, Subject, handled, queue};
 
@@ -73,7 +73,7 @@ async fn all_jobs(engine: &dyn Engine, phase: Option<Phase>) -> Vec<StoredJob> {
     }
 }
 
-/// Counters of signs of life and proofs are each engine's own.
+/// Counters of heartbeats and proofs are each engine's own.
 async fn workers(engine: &dyn Engine) -> Vec<WorkerSighting> {
     let mut workers = engine.workers().await.expect(UP);
     for sighting in &mut workers {
@@ -128,7 +128,7 @@ impl Renumber for ClaimAnswer {
     }
 }
 
-impl Renumber for Beat {
+impl Renumber for Liveness {
     fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
         if let Self::Alive { cancel } = self {
             cancel.iter_mut().for_each(|fence| fence.job.renumber(ids));

@@ -18,7 +18,7 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
-use windlass_core::worker::{Beat, Heartbeat};
+use windlass_core::worker::{Heartbeat, Liveness};
 
 use crate::pair::{Pair, Side, Subject, handled, pick, queue, type_name};
 use crate::steps::{End, Ending, GROUP, Newcomer, Step, TYPES};
@@ -54,7 +54,7 @@ impl<S: Subject> Pair<S> {
             Step::Settle(ends) => self.settle(&ends).await,
             Step::Report { claim, percent } => self.report(claim, percent).await,
             Step::Register { narrow } => self.register(narrow).await,
-            Step::Beat(worker) => self.beat(worker).await,
+            Step::Liveness(worker) => self.beat(worker).await,
             Step::Retire(worker) => self.retire(worker).await,
             Step::Rescue { worker, too_late } => self.rescue(worker, too_late).await,
             Step::Advance(span) => self.clock.advance(span),
@@ -254,7 +254,7 @@ impl<S: Subject> Pair<S> {
         let (expected, got) = self.both(async |engine, _| engine.extend(beat).await.expect(UP)).await;
         let [mut expected, mut got] = [expected, self.as_model(got)];
         for answer in [&mut expected, &mut got] {
-            if let Beat::Alive { cancel } = answer {
+            if let Liveness::Alive { cancel } = answer {
                 cancel.sort();
             }
         }
@@ -266,7 +266,7 @@ impl<S: Subject> Pair<S> {
         self.same(async |engine, _| engine.retire(worker).await.expect(UP)).await;
     }
 
-    /// Counters of signs of life are each engine's own, so each side is asked about its own.
+    /// Counters of heartbeats are each engine's own, so each side is asked about its own.
     async fn rescue(&mut self, worker: usize, too_late: bool) {
         let Some(worker) = pick(&self.workers, worker).copied() else { return };
         let (expected, got) = self

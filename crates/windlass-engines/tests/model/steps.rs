@@ -41,7 +41,7 @@ pub(crate) enum Step {
     Register {
         narrow: bool,
     },
-    Beat(usize),
+    Liveness(usize),
     Retire(usize),
     Rescue {
         worker: usize,
@@ -221,7 +221,7 @@ fn way_of_a_job() -> impl Strategy<Value = Step> {
 fn lives_of_workers() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => any::<bool>().prop_map(|narrow| Step::Register { narrow }),
-        3 => (0..5_usize).prop_map(Step::Beat),
+        3 => (0..5_usize).prop_map(Step::Liveness),
         1 => (0..5_usize).prop_map(Step::Retire),
         4 => (0..5_usize, prop::bool::weighted(0.2))
             .prop_map(|(worker, too_late)| Step::Rescue { worker, too_late }),

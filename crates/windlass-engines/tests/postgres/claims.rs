@@ -17,7 +17,7 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::PostgresEngine;
 
-use super::crew::words::{card, claim_request, kind, queue, request};
+use super::workers::words::{card, claim_request, kind, queue, request};
 use super::{Place, WORKER, claim, claimed, enqueue, on_a_clock, rescue, session};
 
 fn succeed(claimed: Claimed) -> Settlement {

@@ -13,8 +13,8 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
-use super::crew::words::declaration;
 use super::locks::keyed;
+use super::workers::words::declaration;
 use super::{Place, WORKER, card, claim_request, claimed, kind, new_job, queue, request};
 
 fn forgetful() -> TypeName {

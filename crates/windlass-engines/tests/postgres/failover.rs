@@ -11,7 +11,7 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::Server;
 
-use super::crew::words::{queue, request};
+use super::workers::words::{queue, request};
 use super::{Place, claim, enqueue, eventually, make_ready, new_job, quick};
 
 /// A server whose commits wait for its standby.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::worker::{Beat, Heartbeat};
+use windlass_core::worker::{Heartbeat, Liveness};
 use windlass_servers::postgres::{Options, Server};
 
 use super::{Place, WORKER, claim, enqueue};
@@ -23,7 +23,7 @@ async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
     let lease = Duration::from_secs(30);
     assert!(matches!(
         engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
-        Beat::Alive { .. }
+        Liveness::Alive { .. }
     ));
     assert_eq!(engine.queues().await.unwrap()[0].counts.running, 3, "counts survive, too");
 }

@@ -21,8 +21,8 @@ use windlass_core::worker::{Heartbeat, WorkerCard, WorkerId};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use super::crew::Crew;
-use super::crew::surely::{at_last, settle_surely};
+use super::workers::Workers;
+use super::workers::surely::{at_last, settle_surely};
 use super::{
     Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, kind, new_job, queue, request,
     server, session,
@@ -230,24 +230,24 @@ async fn a_statement_that_takes_too_long_is_ended_by_the_server_and_the_next_one
 async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
     let place = own_database();
     let engine = Arc::new(place.ready().await);
-    let mut crew = Crew::new(Duration::from_secs(20));
-    crew.producer(engine.clone(), Duration::from_millis(2));
-    crew.producer(engine.clone(), Duration::from_millis(2));
-    crew.worker(engine.clone());
-    crew.worker(engine.clone());
-    crew.rescuer(engine.clone());
+    let mut workers = Workers::new(Duration::from_secs(20));
+    workers.producer(engine.clone(), Duration::from_millis(2));
+    workers.producer(engine.clone(), Duration::from_millis(2));
+    workers.worker(engine.clone());
+    workers.worker(engine.clone());
+    workers.rescuer(engine.clone());
     let other = session(&place.direct).await;
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() \
                AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.3";
     let (start, mut ended) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(3) || crew.put_in() < 100 || ended <= 50 {
+    while start.elapsed() < Duration::from_secs(3) || workers.put_in() < 100 || ended <= 50 {
         let row = other.query_one(end, &[]).await.unwrap();
         ended += row.get::<_, i64>(0);
         // may sleep: between two blows something must happen.
         tokio::time::sleep(Duration::from_millis(fastrand::u64(10..80))).await;
     }
-    crew.book.fault(FaultKind::StoreAway, || ());
-    let verdict = check(&crew.end(&*engine, || ()).await, &Rules::default());
+    workers.shared_ledger.fault(FaultKind::StoreAway, || ());
+    let verdict = check(&workers.end(&*engine, || ()).await, &Rules::default());
     assert!(verdict.is_clean(), "{verdict}");
 }
 

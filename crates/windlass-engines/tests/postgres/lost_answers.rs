@@ -15,11 +15,11 @@ use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
-use windlass_core::worker::{Beat, Heartbeat};
+use windlass_core::worker::{Heartbeat, Liveness};
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use super::crew::surely::{at_last, claim_surely, enqueue_surely, settle_surely};
+use super::workers::surely::{at_last, claim_surely, enqueue_surely, settle_surely};
 use super::{
     PATIENCE, Place, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request,
 };
@@ -186,7 +186,7 @@ async fn a_heartbeat_whose_answer_is_lost_counts_and_the_next_one_works() {
     let error = lose_answer(&proxy, call, || place.count("windlass.workers WHERE beats = 2") == 1).await;
     assert!(error.is_unknown(), "{error:?}");
     let beat = engine.extend(Heartbeat { worker: WORKER, lease: LEASE, idle: false }).await.unwrap();
-    assert_eq!(beat, Beat::Alive { cancel: Vec::new() });
+    assert_eq!(beat, Liveness::Alive { cancel: Vec::new() });
 }
 
 /// Answers are cut off after every so many bytes, so that each step of a call is the last one once.

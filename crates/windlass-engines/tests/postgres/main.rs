@@ -11,9 +11,9 @@ mod tables;
 mod damaged_rows;
 mod sweep;
 mod poison;
-#[path = "../crew/mod.rs"]
-mod crew;
-#[path = "../crew/rollup_rounds.rs"]
+#[path = "../workers/mod.rs"]
+mod workers;
+#[path = "../workers/rollup_rounds.rs"]
 mod rollup_rounds;
 mod lost_answers;
 mod killed_server;
@@ -49,8 +49,8 @@ use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::{Options, Server, psql};
 use windlass_servers::proxy::Proxy;
 
-use crew::words;
-use crew::words::{bits, card, claim_request, declaration, kind, queue, request};
+use workers::words;
+use workers::words::{bits, card, claim_request, declaration, kind, queue, request};
 
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 

@@ -10,8 +10,8 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::{pgbouncer, postgres};
 
-use super::crew::Crew;
 use super::listening::{Pair, blind, until_listening};
+use super::workers::Workers;
 use super::{Place, claim, enqueue, make_ready, server};
 
 /// A database behind a pooler that has only so many connections to it.
@@ -99,19 +99,21 @@ async fn a_pooler_that_is_killed_under_load_loses_nothing_and_ends_nothing_twice
     let (place, mut pooler) = behind_a_pooler(3);
     let first = ready(&place, pooled(&place)).await;
     let engines = [Arc::new(first), Arc::new(place.open_with(pooled(&place)).await)];
-    let mut crew = Crew::new(Duration::from_secs(20));
+    let mut workers = Workers::new(Duration::from_secs(20));
     for engine in &engines {
-        crew.producer(engine.clone(), Duration::from_millis(2));
-        crew.worker(engine.clone());
-        crew.worker(engine.clone());
-        crew.rescuer(engine.clone());
+        workers.producer(engine.clone(), Duration::from_millis(2));
+        workers.worker(engine.clone());
+        workers.worker(engine.clone());
+        workers.rescuer(engine.clone());
     }
     for _ in 0..3 {
-        crew.let_work(50).await;
-        crew.book.fault(FaultKind::StoreAway, || tokio::task::block_in_place(|| pooler.restart().unwrap()));
+        workers.let_work(50).await;
+        workers
+            .shared_ledger
+            .fault(FaultKind::StoreAway, || tokio::task::block_in_place(|| pooler.restart().unwrap()));
     }
-    crew.let_work(50).await;
-    let verdict = check(&crew.end(&*engines[0], || ()).await, &Rules::default());
+    workers.let_work(50).await;
+    let verdict = check(&workers.end(&*engines[0], || ()).await, &Rules::default());
     assert!(verdict.is_clean(), "{verdict}");
     assert!(verdict.jobs >= 200, "a run worth checking: {verdict}");
 }

@@ -10,7 +10,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::names::TypeName;
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Transition};
-use windlass_core::worker::{Beat, Heartbeat};
+use windlass_core::worker::{Heartbeat, Liveness};
 
 use super::{Place, WORKER, claim_request, claimed, enqueue, queue, request};
 
@@ -74,7 +74,7 @@ async fn a_heartbeat_is_stored_even_if_it_cannot_learn_what_was_asked_to_stop() 
         .extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30), idle: false })
         .await
         .unwrap();
-    assert_eq!(beat, Beat::Alive { cancel: Vec::new() });
+    assert_eq!(beat, Liveness::Alive { cancel: Vec::new() });
     assert_eq!(place.sql("SELECT beats FROM windlass.workers"), "1");
 }
 

@@ -11,7 +11,7 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::PostgresEngine;
 
-use super::crew::words::{claim_request, declaration, kind, queue, request};
+use super::workers::words::{claim_request, declaration, kind, queue, request};
 use super::{Place, WORKER, claimed};
 
 fn forgetful() -> TypeName {

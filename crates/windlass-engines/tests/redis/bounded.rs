@@ -13,7 +13,7 @@ use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::TypeName;
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
+use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
 use crate::place::{Place, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
@@ -126,7 +126,7 @@ async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_s
         .extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30), idle: false })
         .await
         .unwrap();
-    let Beat::Alive { cancel } = beat else { panic!("the worker lives") };
+    let Liveness::Alive { cancel } = beat else { panic!("the worker lives") };
     assert_eq!(cancel.len(), BATCH, "a heartbeat brings some of them");
     assert_in_steps(&url, "asked to stop", STOPPED / 2);
 

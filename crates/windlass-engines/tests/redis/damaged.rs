@@ -206,7 +206,7 @@ async fn a_rescue_gives_up_what_it_cannot_read_and_takes_the_others_back() {
 async fn a_worker_whose_row_is_damaged_is_seen_all_the_same_and_its_jobs_are_taken_back() {
     const NAME: &str = "0123456789abcdef";
     let victim = WorkerId::from_bytes(NAME.as_bytes().try_into().unwrap());
-    for field in ["card", "since", "beats", "last_beat", "expires"] {
+    for field in ["card", "since", "beats", "last_heartbeat", "expires"] {
         let place = Place::shared();
         let (engine, clock) = on_a_clock(&place).await;
         engine.register(card(victim)).await.unwrap();

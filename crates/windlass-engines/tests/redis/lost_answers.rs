@@ -8,7 +8,7 @@ use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
-use windlass_core::worker::{Beat, Heartbeat};
+use windlass_core::worker::{Heartbeat, Liveness};
 use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
@@ -114,7 +114,7 @@ async fn a_server_that_is_frozen_for_five_seconds_declares_nobody_dead_and_goes_
     server.thaw().unwrap();
     let beat =
         once_it_is_back(async || engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await).await;
-    assert!(matches!(beat, Beat::Alive { .. }));
+    assert!(matches!(beat, Liveness::Alive { .. }));
     assert_eq!(claim(&engine, 5).await[0].job.id, ids[0]);
 }
 

@@ -3,9 +3,9 @@
 #![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
-#[path = "../crew/words.rs"]
+#[path = "../workers/words.rs"]
 mod words;
-#[path = "../crew/rollup_rounds.rs"]
+#[path = "../workers/rollup_rounds.rs"]
 mod rollup_rounds;
 mod place;
 mod alarms;

@@ -13,7 +13,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::names::TypeName;
 use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
-use windlass_core::worker::{Beat, Heartbeat, WorkerId};
+use windlass_core::worker::{Heartbeat, Liveness, WorkerId};
 use windlass_engines::redis::{Grade, RedisEngine};
 use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
@@ -38,7 +38,10 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
     assert_one_alarm(&place, "the store is another one than was opened");
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "what was there is gone, and not counted");
     let lease = card(WORKER).lease;
-    assert_eq!(engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(), Beat::Dead);
+    assert_eq!(
+        engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
+        Liveness::Dead
+    );
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     assert_eq!(engine.settle(vec![success(held)]).await.unwrap(), [Settled::ClaimLost]);
     engine.register(card(WorkerId::from_random(7))).await.unwrap();
@@ -89,7 +92,7 @@ async fn a_store_that_is_emptied_twice_in_a_row_gives_no_number_again() {
         let lease = card(WORKER).lease;
         assert_eq!(
             engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
-            Beat::Dead
+            Liveness::Dead
         );
     }
     assert!(enqueue(&engine, 1).await[0] > known);
@@ -258,7 +261,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
     let worker = place.open_with(place.options()).await;
     let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease, idle: false };
     ask::<()>(&server.url(), &["SAVE"]);
-    assert!(matches!(worker.extend(beat).await.unwrap(), Beat::Alive { .. }));
+    assert!(matches!(worker.extend(beat).await.unwrap(), Liveness::Alive { .. }));
     let store_epoch = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "store_epoch"]);
     let before = store_epoch();
     tokio::task::block_in_place(|| {
@@ -267,7 +270,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
     });
     assert_eq!(store_epoch(), before, "the snapshot was taken of this store");
     let answer = once_it_is_back(async || worker.extend(beat).await).await;
-    assert_eq!(answer, Beat::Dead, "it starts over");
+    assert_eq!(answer, Liveness::Dead, "it starts over");
     assert_ne!(store_epoch(), before, "and everybody else notices");
     assert_eq!(once_it_is_back(async || engine.workers().await).await, [], "and the worker is let out");
 }
@@ -284,7 +287,7 @@ async fn no_number_is_given_again_that_somebody_knows_who_was_not_the_first_to_n
         worker.extend(beat).await.unwrap();
     })
     .await;
-    assert_eq!(once_it_is_back(async || worker.extend(beat).await).await, Beat::Dead, "it has noticed");
+    assert_eq!(once_it_is_back(async || worker.extend(beat).await).await, Liveness::Dead, "it has noticed");
     let request = request(1);
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
     assert!(answers[0].job().unwrap() > last, "{answers:?} was given before, up to {last:?}");

@@ -7,7 +7,7 @@ use windlass_core::engine::{Admin, Engine, Hint, RescueRequest};
 use windlass_core::job::Phase;
 use windlass_core::lease_watch::{LeaseWatch, Own, Suspicion, WatchPace};
 use windlass_core::limits::CRASHES_MAX;
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerId};
+use windlass_core::worker::{Heartbeat, Liveness, ProofOfLife, WorkerId};
 use windlass_engines::sqlite::enqueue_in;
 
 use super::{Hints, Place, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine};
@@ -131,7 +131,7 @@ async fn a_worker_whose_process_is_gone_is_rescued_at_once() {
     let rescued = there.rescue(rescue(silent)).await.unwrap();
     assert_eq!(rescued.returned, [id]);
     let lease = Duration::from_secs(30);
-    assert_eq!(there.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(), Beat::Dead);
+    assert_eq!(there.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(), Liveness::Dead);
     assert!(there.workers().await.unwrap().is_empty());
 }
 

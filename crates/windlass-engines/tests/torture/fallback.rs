@@ -16,10 +16,10 @@ use windlass_servers::redis::{Options, Server};
 
 mod report;
 
-use crate::crew::words::declaration;
-use crate::crew::{Crew, finals};
 use crate::plan::{Fault, Plan};
 use crate::process::{Asked, LASTS, Process, Way, told_to_stop};
+use crate::workers::words::declaration;
+use crate::workers::{Workers, finals};
 use report::{Moves, Report, Tally};
 
 /// Shorter ones run out where a busy machine gives a process no processor for that long.
@@ -52,21 +52,21 @@ async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
 /// nothing is left.
 async fn work_as(asked: Asked) {
     let engine = Arc::new(joined(&asked.url, open_spool(asked.place.as_ref())).await);
-    let mut crew = Crew::with(asked.book, asked.lease);
-    crew.lasts = LASTS;
-    man(&mut crew, &engine);
+    let mut workers = Workers::with(asked.shared_ledger, asked.lease);
+    workers.lasts = LASTS;
+    man(&mut workers, &engine);
     told_to_stop().await;
-    crew.rest(&*engine, || ()).await;
+    workers.rest(&*engine, || ()).await;
 }
 
 /// Two who put jobs in, and workers and rescuers on both stores.
-fn man(crew: &mut Crew, engine: &Arc<FallbackEngine>) {
-    crew.producer(engine.clone(), PACE);
-    crew.producer(engine.clone(), PACE);
+fn man(workers: &mut Workers, engine: &Arc<FallbackEngine>) {
+    workers.producer(engine.clone(), PACE);
+    workers.producer(engine.clone(), PACE);
     let spool = engine.spool().expect("it has one");
     for store in [engine.clone() as Arc<dyn Engine>, spool] {
-        crew.worker(Arc::clone(&store));
-        crew.rescuer(store);
+        workers.worker(Arc::clone(&store));
+        workers.rescuer(store);
     }
 }
 
@@ -80,7 +80,7 @@ struct Torture {
     spools: [Arc<SqliteEngine>; 2],
     folder: tempfile::TempDir,
     engine: Arc<FallbackEngine>,
-    crew: Crew,
+    workers: Workers,
     process: Option<Process>,
 }
 
@@ -92,11 +92,11 @@ impl Torture {
         let spools =
             [spool_path(folder.path(), 0), spool_path(folder.path(), 1)].map(|path| open_spool(&path));
         let engine = Arc::new(joined(&server.url(), spools[0].clone()).await);
-        let mut crew = Crew::new(LEASE);
-        man(&mut crew, &engine);
+        let mut workers = Workers::new(LEASE);
+        man(&mut workers, &engine);
         let (rng, tally) = (fastrand::Rng::with_seed(plan.seed), Tally::default());
         let mut torture =
-            Self { plan, away, rng, tally, server, spools, folder, engine, crew, process: None };
+            Self { plan, away, rng, tally, server, spools, folder, engine, workers, process: None };
         torture.start_process();
         torture
     }
@@ -105,16 +105,16 @@ impl Torture {
         let place = spool_path(self.folder.path(), 1).display().to_string();
         let test_name = "fallback::faults_in_turn_lose_nothing_and_end_nothing_twice";
         let way = Way { test_name, url: self.server.url(), place };
-        self.process = Some(Process::start(way, &self.crew.book, LEASE));
+        self.process = Some(Process::start(way, &self.workers.shared_ledger, LEASE));
     }
 
     async fn run(mut self) -> Report {
         let start = Instant::now();
         while self.tally.rounds < self.plan.kills_min.max(ROUNDS_MIN) || start.elapsed() < self.plan.lasts {
-            self.crew.let_work(BETWEEN).await;
+            self.workers.let_work(BETWEEN).await;
             self.tally.rounds += 1;
             self.go_and_come_back().await;
-            let (at, round, put_in) = (start.elapsed().as_secs(), self.tally.rounds, self.crew.put_in());
+            let (at, round, put_in) = (start.elapsed().as_secs(), self.tally.rounds, self.workers.put_in());
             let last = self.tally.in_spool_when_killed.last().copied().unwrap_or(0);
             println!("{at:>5} s  round {round:<4} {put_in} jobs put in here  {last} in the killed spool");
         }
@@ -124,7 +124,7 @@ impl Torture {
     /// One round: the server is away for a while, and the other process is killed while it has a spool: in turn while the
     /// server is away, and while jobs are being replayed.
     async fn go_and_come_back(&mut self) {
-        let (from, start) = (self.crew.book.now(), Instant::now());
+        let (from, start) = (self.workers.shared_ledger.now(), Instant::now());
         let killed_on_the_way = self.tally.rounds.is_multiple_of(2);
         tokio::task::block_in_place(|| self.server.kill().unwrap());
         self.until("jobs pile up in the other spool", async |torture| torture.in_spool(1).await > 20).await;
@@ -138,7 +138,7 @@ impl Torture {
         // What was replayed before does not count.
         self.has_moved(1).await;
         tokio::task::block_in_place(|| self.server.restart().unwrap());
-        self.crew.book.note_fault(FaultKind::StoreAway, None, from);
+        self.workers.shared_ledger.note_fault(FaultKind::StoreAway, None, from);
         if killed_on_the_way {
             self.until("jobs are replayed", async |torture| torture.has_moved(1).await).await;
             self.kill_process().await;
@@ -151,7 +151,7 @@ impl Torture {
 
     async fn kill_process(&mut self) {
         let process = self.process.take();
-        self.crew.book.fault(FaultKind::Kill, || drop(process));
+        self.workers.shared_ledger.fault(FaultKind::Kill, || drop(process));
         self.tally.in_spool_when_killed.push(self.in_spool(1).await);
         self.start_process();
     }
@@ -186,10 +186,10 @@ impl Torture {
         let mut process = self.process.expect("one runs");
         // Told first, and ended last: each of the two goes on until nobody puts anything in and nothing is left.
         process.tell_to_stop();
-        let book = self.crew.rest(&*self.engine, || ()).await;
+        let shared_ledger = self.workers.rest(&*self.engine, || ()).await;
         tokio::task::block_in_place(|| process.end());
         let primary = RedisEngine::connect(&self.server.url(), RedisOptions::default()).await.unwrap();
-        let (mut history, mut moves) = (book.read(), Moves::default());
+        let (mut history, mut moves) = (shared_ledger.read(), Moves::default());
         for spool in &self.spools {
             history.entries.extend(moves.finals(&**spool).await);
         }

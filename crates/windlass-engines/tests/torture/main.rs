@@ -3,8 +3,8 @@
 #![cfg(any(feature = "postgres", feature = "redis"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
-#[path = "../crew/mod.rs"]
-mod crew;
+#[path = "../workers/mod.rs"]
+mod workers;
 mod store;
 mod process;
 mod plan;

@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use windlass_core::engine::Engine;
 use windlass_core::limits::WORKER_LEASE;
 
-use crate::crew::book::Book;
-use crate::crew::worker::Worker;
+use crate::workers::shared_ledger::SharedLedger;
+use crate::workers::worker::Worker;
 
 /// By which a process knows its ledger, its server, its place on it and its lease.
 const VARIABLES: [&str; 4] =
@@ -37,8 +37,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(way: Way, book: &Book, lease: Duration) -> Self {
-        let (ledger, lease) = (book.path.display().to_string(), lease.as_millis().to_string());
+    pub(crate) fn start(way: Way, shared_ledger: &SharedLedger, lease: Duration) -> Self {
+        let (ledger, lease) = (shared_ledger.path.display().to_string(), lease.as_millis().to_string());
         let values = [ledger, way.url, way.place, lease];
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", way.test_name, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
@@ -83,7 +83,7 @@ impl Drop for Process {
 
 /// What such a process was told.
 pub(crate) struct Asked {
-    pub(crate) book: Book,
+    pub(crate) shared_ledger: SharedLedger,
     pub(crate) url: String,
     pub(crate) place: String,
     pub(crate) lease: Duration,
@@ -94,7 +94,7 @@ impl Asked {
     pub(crate) fn read() -> Option<Self> {
         let [Ok(ledger), Ok(url), Ok(place), Ok(lease)] = VARIABLES.map(std::env::var) else { return None };
         let lease = lease.parse().map_or(WORKER_LEASE, Duration::from_millis);
-        Some(Self { book: Book::open(ledger.as_ref()), url, place, lease })
+        Some(Self { shared_ledger: SharedLedger::open(ledger.as_ref()), url, place, lease })
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn work_if_asked(open: impl AsyncFn(String, String) -> Arc<dyn 
     let (engine, stop) = (open(asked.url, asked.place).await, Arc::<AtomicBool>::default());
     let worker = Worker {
         engine,
-        book: Arc::new(asked.book),
+        shared_ledger: Arc::new(asked.shared_ledger),
         lease: asked.lease,
         lasts: LASTS,
         stop: Arc::clone(&stop),

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use windlass_core::engine::Engine;
 
-use crate::crew::Crew;
-use crate::crew::words::declaration;
 use crate::plan::{Fault, Plan};
 use crate::process::Process;
 use crate::report::{Report, Tally};
 use crate::store::Store;
+use crate::workers::Workers;
+use crate::workers::words::declaration;
 
 /// The pace of each producer.
 const PACE: Duration = Duration::from_millis(4);
@@ -36,10 +36,10 @@ pub(crate) struct Torture {
     pub(crate) store: Box<dyn Store>,
     /// For questions. No proxy stands in its way.
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) crew: Crew,
+    pub(crate) workers: Workers,
     pub(crate) processes: Vec<Process>,
     /// How many workers there are, here and in other processes.
-    pub(crate) workers: usize,
+    pub(crate) worker_count: usize,
 }
 
 impl Torture {
@@ -47,35 +47,36 @@ impl Torture {
     async fn begin(store: Box<dyn Store>, plan: Plan) -> Self {
         let engine = store.direct().await;
         engine.declare(declaration()).await.unwrap();
-        let mut crew = Crew::new(plan.lease);
-        crew.has_keys = true;
+        let mut workers = Workers::new(plan.lease);
+        workers.has_keys = true;
         let engines = store.engines().await;
-        let workers = engines.len() + PROCESSES;
+        let worker_count = engines.len() + PROCESSES;
         for engine in engines {
             // As every process does: whoever has declared something does so again if the store has lost it.
             engine.declare(declaration()).await.unwrap();
-            crew.producer(Arc::clone(&engine), PACE);
-            crew.worker(Arc::clone(&engine));
-            crew.rescuer(engine);
+            workers.producer(Arc::clone(&engine), PACE);
+            workers.worker(Arc::clone(&engine));
+            workers.rescuer(engine);
         }
-        let processes = (0..PROCESSES).map(|_| Process::start(store.way(), &crew.book, plan.process_lease));
+        let processes =
+            (0..PROCESSES).map(|_| Process::start(store.way(), &workers.shared_ledger, plan.process_lease));
         let (processes, rng) = (processes.collect(), fastrand::Rng::with_seed(plan.seed));
-        Self { plan, rng, tally: Tally::default(), store, engine, crew, processes, workers }
+        Self { plan, rng, tally: Tally::default(), store, engine, workers, processes, worker_count }
     }
 
     async fn run(mut self) -> Report {
         let start = Instant::now();
         self.everybody_works().await;
-        self.crew.let_work(BETWEEN).await;
+        self.workers.let_work(BETWEEN).await;
         while self.tally.turns == 0 || !self.is_enough(start.elapsed()) {
             self.tally.turns += 1;
             for fault in self.plan.turn(self.tally.turns, &mut self.rng) {
                 let began = Instant::now();
                 self.strike(fault).await;
-                self.crew.let_work(BETWEEN).await;
+                self.workers.let_work(BETWEEN).await;
                 *self.tally.faults.entry(fault).or_default() += 1;
                 let (turn, at, took) = (self.tally.turns, start.elapsed().as_secs(), began.elapsed());
-                let put_in = self.crew.put_in();
+                let put_in = self.workers.put_in();
                 println!("{at:>5} s  turn {turn:<4} {:<14} {took:>6.1?}  {put_in} jobs", fault.name());
             }
         }
@@ -91,7 +92,7 @@ impl Torture {
     async fn judge(self) -> Report {
         self.store.proxy().cut_after_answers(usize::MAX);
         let history =
-            self.crew.end(&*self.engine, || self.processes.into_iter().for_each(Process::end)).await;
+            self.workers.end(&*self.engine, || self.processes.into_iter().for_each(Process::end)).await;
         // Somebody may be between two statements at this moment, and is not in the next.
         let start = Instant::now();
         let mut left_open = self.store.left_open();

@@ -14,18 +14,18 @@ use windlass_core::worker::{WorkerId, WorkerSighting};
 use windlass_servers::Error;
 use windlass_servers::proxy::Proxy;
 
-use crate::crew::surely::{after, at_last};
-use crate::crew::words::{kind, request};
 use crate::plan::Fault;
 use crate::run::Torture;
 use crate::store::Store;
+use crate::workers::surely::{after, at_last};
+use crate::workers::words::{kind, request};
 
 /// A worker that is stopped inside a transaction holds its rows until the server ends its session, half a minute later.
 const RESCUED_WITHIN: Duration = Duration::from_secs(90);
 
 /// So many jobs come in before a power cut: what two producers put in within a second or two.
 const LOST_MIN: u64 = 400;
-/// When a server is back, it is not over yet. A worker that could show no sign of life meanwhile may be declared dead now, and
+/// When a server is back, it is not over yet. A worker that could show no heartbeat meanwhile may be declared dead now, and
 /// what was claimed before somebody noticed that the store forgot something is given back.
 const AFTERMATH: Duration = Duration::from_secs(1);
 /// A store without memory gets some after so long.
@@ -48,32 +48,32 @@ impl Torture {
     }
 
     fn end_server(&mut self, end: fn(&mut dyn Store) -> Result<(), Error>) {
-        let from = self.crew.book.now();
+        let from = self.workers.shared_ledger.now();
         tokio::task::block_in_place(|| {
             end(&mut *self.store).unwrap();
             self.store.restart().unwrap();
         });
-        let back = self.crew.book.now();
-        self.crew.book.note_fault_until(FaultKind::StoreAway, None, from, back.plus(AFTERMATH));
+        let back = self.workers.shared_ledger.now();
+        self.workers.shared_ledger.note_fault_until(FaultKind::StoreAway, None, from, back.plus(AFTERMATH));
         self.tally.ends.push((from, back));
     }
 
     /// Enough comes in before it that something is lost.
     async fn cut_power(&mut self) {
-        self.crew.let_work(LOST_MIN).await;
+        self.workers.let_work(LOST_MIN).await;
         self.end_server(|store| store.cut_power());
     }
 
     /// Again and again, with something happening in between.
     async fn unrest(&mut self, kind: FaultKind, act: fn(&Proxy, &mut fastrand::Rng)) {
-        let (start, from) = (Instant::now(), self.crew.book.now());
+        let (start, from) = (Instant::now(), self.workers.shared_ledger.now());
         while start.elapsed() < self.plan.unrest {
             // may sleep: between two faults something must happen.
             tokio::time::sleep(Duration::from_millis(self.rng.u64(20..120))).await;
             tokio::task::block_in_place(|| act(self.store.proxy(), &mut self.rng));
         }
         self.store.proxy().cut_after_answers(usize::MAX);
-        self.crew.book.note_fault(kind, None, from);
+        self.workers.shared_ledger.note_fault(kind, None, from);
     }
 
     /// Again and again. It is no excuse for anything: whoever is told that a script is unknown sends it again.
@@ -88,14 +88,14 @@ impl Torture {
 
     /// New jobs are refused meanwhile with a typed error, and on servers whose scripts cannot go on so is all the rest.
     async fn fill(&mut self) {
-        let from = self.crew.book.now();
+        let from = self.workers.shared_ledger.now();
         tokio::task::block_in_place(|| self.store.set_full(true));
         self.is_told_that_it_is_full().await;
         // may sleep: so long is the store full.
         tokio::time::sleep(FULL_FOR).await;
         tokio::task::block_in_place(|| self.store.set_full(false));
-        let back = self.crew.book.now();
-        self.crew.book.note_fault_until(FaultKind::FailedCall, None, from, back.plus(AFTERMATH));
+        let back = self.workers.shared_ledger.now();
+        self.workers.shared_ledger.note_fault_until(FaultKind::FailedCall, None, from, back.plus(AFTERMATH));
     }
 
     /// The first call may be the one that finds a connection broken by an earlier fault.
@@ -117,7 +117,7 @@ impl Torture {
         loop {
             let pid = self.processes[nth].pid();
             let worker = self.holding(pid).await;
-            let from = self.crew.book.now();
+            let from = self.workers.shared_ledger.now();
             self.processes[nth].freeze();
             let held = RefCell::new(BTreeSet::new());
             let is_rescued = |seen: &[WorkerSighting]| {
@@ -130,7 +130,7 @@ impl Torture {
             self.processes[nth].wake();
             self.seen("it comes back under another identity", |seen| of_process(seen, pid).map(drop)).await;
             // Only now it is over: a claim that was answered while it stood still begins after it was woken.
-            self.crew.book.note_fault(FaultKind::Freeze, Some(worker.to_string()), from);
+            self.workers.shared_ledger.note_fault(FaultKind::Freeze, Some(worker.to_string()), from);
             let jobs = self.taken_back_from(worker, held.into_inner()).await;
             if !jobs.is_empty() {
                 self.tally.robbed.push((worker, jobs));
@@ -168,29 +168,29 @@ impl Torture {
         self.seen("a process holds jobs", holding).await
     }
 
-    /// Nobody could show a sign of life meanwhile, and so nobody's silence counts.
+    /// Nobody could show a heartbeat meanwhile, and so nobody's silence counts.
     async fn freeze_store(&mut self) {
         let before = self.beating().await;
-        let from = self.crew.book.now();
+        let from = self.workers.shared_ledger.now();
         self.store.freeze().unwrap();
         // may sleep: so long the store stands still.
         tokio::time::sleep(self.plan.freeze).await;
         self.store.thaw().unwrap();
-        self.crew.book.note_fault(FaultKind::StoreAway, None, from);
+        self.workers.shared_ledger.note_fault(FaultKind::StoreAway, None, from);
         let dead = |seen: &[WorkerSighting]| {
             let now = |old: &WorkerSighting| seen.iter().find(|new| new.card.id == old.card.id);
             let is_settled = before.iter().all(|old| now(old).is_none_or(|new| new.beats > old.beats + 1));
             let dead = before.iter().filter(|old| now(old).is_none()).map(|old| old.card.id);
             is_settled.then(|| dead.collect::<Vec<_>>())
         };
-        let dead = self.seen("everybody shows signs of life again", dead).await;
+        let dead = self.seen("everybody shows heartbeats again", dead).await;
         self.tally.declared_dead.extend(dead);
     }
 
-    /// Everybody who works, at a moment at which each has just shown two signs of life. Somebody who registered, and never
+    /// Everybody who works, at a moment at which each has just shown two heartbeats. Somebody who registered, and never
     /// heard that it had, is in the store and shows none.
     async fn beating(&self) -> Vec<WorkerSighting> {
-        let (everybody, first) = (self.workers, RefCell::new(HashMap::new()));
+        let (everybody, first) = (self.worker_count, RefCell::new(HashMap::new()));
         let beating = |seen: &[WorkerSighting]| {
             let mut first = first.borrow_mut();
             let mut has_beaten = |one: &WorkerSighting| {
@@ -199,7 +199,7 @@ impl Torture {
             let beating: Vec<_> = seen.iter().filter(|one| has_beaten(one)).cloned().collect();
             (beating.len() == everybody).then_some(beating)
         };
-        self.seen("everybody shows signs of life", beating).await
+        self.seen("everybody shows heartbeats", beating).await
     }
 
     /// Looks at the workers until there is an answer.

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "sqlite", feature = "postgres", feature = "redis"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
-#[path = "../crew/words.rs"]
+#[path = "../workers/words.rs"]
 mod words;
 mod place;
 mod at_once;

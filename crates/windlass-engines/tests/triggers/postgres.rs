@@ -70,13 +70,13 @@ async fn who_loses_the_race_to_store_a_trigger_leaves_the_marks_of_the_winner_al
     let patient = CompletionTrigger { wait_for_retries: true, ..done.record.spec.clone() };
     let new = declare(&spec("another"), Origin::Code, None, now).unwrap();
     let changed = declare(&patient, Origin::Code, Some(&done), now).unwrap();
-    let ((locker, schema), (looker, _)) = (beside(&store).await, beside(&store).await);
+    let ((locker, schema), (trigger_poller, _)) = (beside(&store).await, beside(&store).await);
     let lock = format!("BEGIN; SELECT 1 FROM {schema}.completion_triggers WHERE name = 'done' FOR UPDATE");
     locker.batch_execute(&lock).await.unwrap();
     let loser = std::sync::Arc::clone(&engine);
     let changes = [new.clone(), changed];
     let losing = tokio::spawn(async move { loser.change_triggers(&changes).await.unwrap() });
-    until_somebody_waits(&looker, &schema).await;
+    until_somebody_waits(&trigger_poller, &schema).await;
     engine.change_triggers(&[new]).await.unwrap();
     let worker = register(&engine).await;
     put(&engine, 1).await;

@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::duties::prepare::Prepared;
 use crate::duties::shell::DutiesThread;
 use crate::handler::Context;
-use crate::rollups::shell::{TELL_GRACE, Teller};
+use crate::rollups::shell::{StatsFlusher, TELL_GRACE};
 use crate::worker::WorkerOptions;
 use crate::worker::controls::Controls;
 use crate::worker::heartbeat::{HeartThread, Identity};
@@ -27,7 +27,7 @@ use crate::worker::hints::{HintFlag, Listener};
 use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
 use crate::worker::quarantine::Quarantine;
 use crate::worker::settle::BatchNumber;
-use crate::worker::shell::{inbox_size, sleep_until, trouble};
+use crate::worker::shell::{failure, inbox_size, sleep_until};
 use crate::{maintenance, random, store};
 
 pub(super) struct Shell {
@@ -45,7 +45,7 @@ pub(super) struct Shell {
     heart: HeartThread,
     depth: Option<JoinHandle<()>>,
     /// Tells the store what was seen of attempts.
-    teller: Option<Teller>,
+    stats_flusher: Option<StatsFlusher>,
     /// Maintenance and other duties, if this process does them.
     duties: Option<DutiesThread>,
     started: Instant,
@@ -71,7 +71,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
     let flag = HintFlag::new(settings.scope.queues.clone());
     let worker = identity.worker();
     let mailbox = duties.mailbox();
-    let teller = Teller::start(&engine, duties.news(), options.maintenance);
+    let stats_flusher = StatsFlusher::start(&engine, duties.dirty(), options.maintenance);
     let heart =
         HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options, mailbox.clone());
     let listener = Listener::start(
@@ -95,7 +95,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
             inbox: inbox.clone(),
             controls,
             answers: Arc::new(Answers::default()),
-            recorder: teller.recorder(),
+            recorder: stats_flusher.recorder(),
         },
         events,
         newcomers,
@@ -104,7 +104,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
         _listener: listener,
         heart,
         depth,
-        teller: Some(teller),
+        stats_flusher: Some(stats_flusher),
         started: Instant::now(),
     };
     (inbox, tokio::spawn(shell.run()))
@@ -128,8 +128,8 @@ impl Shell {
         }
         self.newcomers.close();
         self.waiters.clear();
-        if let Some(teller) = self.teller.take() {
-            let _ = tokio::time::timeout(TELL_GRACE, teller.end()).await;
+        if let Some(stats_flusher) = self.stats_flusher.take() {
+            let _ = tokio::time::timeout(TELL_GRACE, stats_flusher.end()).await;
         }
         if let Some(mut duties) = self.duties.take() {
             duties.stop().await;
@@ -194,7 +194,7 @@ impl Shell {
                 drop(store::begin(async move {
                     let answer =
                         store::call(&engine, |engine| async move { engine.claim(request).await }).await;
-                    let answer = answer.map_err(|error| trouble(&error));
+                    let answer = answer.map_err(|error| failure(&error));
                     let _ = inbox.send(Event::ClaimAnswered(token, answer)).await;
                 }));
             }
@@ -220,7 +220,7 @@ impl Shell {
             for (fence, settled) in fences.into_iter().zip(answer.iter().flatten()) {
                 line.answers.stored(fence, Ok(*settled));
             }
-            let answer = answer.map_err(|error| trouble(&error));
+            let answer = answer.map_err(|error| failure(&error));
             let _ = line.inbox.send(Event::SettleAnswered(number, answer)).await;
         }));
     }

@@ -20,10 +20,10 @@ use super::mailbox::Mailbox;
 use super::shell::Task;
 use super::{Duty, IntoDutyEnd};
 use crate::alerts::Alerts;
-use crate::limits::Keeper;
+use crate::limits::GateOpener;
 use crate::maintenance::{Answer, Ask, Observer, Role};
 use crate::rollups::duty::RollupDuty;
-use crate::rollups::shell::News;
+use crate::rollups::shell::DirtyFlag;
 use crate::schedules::duty::ScheduleDuty;
 use crate::schedules::shell::fire_for_a_while;
 use crate::store;
@@ -75,7 +75,7 @@ pub(crate) fn rescue() -> DutyName {
 
 /// Who does maintenance, and for how long at a stretch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct Coordination {
     pub(crate) mode: DutyMode,
     pub(crate) rotation: Option<Duration>,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Manner {
 /// How maintenance is done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Maintenance {
-    pub(crate) manner: Manner,
+    pub(crate) coordination: Coordination,
     pub(crate) pace: WatchPace,
     pub(crate) crashes_max: u32,
     pub(crate) rollups_kept: Duration,
@@ -93,7 +93,7 @@ pub(crate) struct Maintenance {
 pub(crate) fn tasks(
     engine: &Arc<dyn Engine>,
     maintenance: Maintenance,
-    gates: Option<Keeper>,
+    gates: Option<GateOpener>,
     mailbox: &Mailbox,
 ) -> Vec<Task> {
     let runs = Runs {
@@ -110,34 +110,42 @@ pub(crate) fn tasks(
         }
     };
     let mut tasks = vec![
-        task(RESCUE, maintenance.pace.sweep, maintenance.manner, of(Ask::Look)),
-        task(SWEEP, maintenance.pace.sweep, maintenance.manner, of(Ask::Sweep)),
-        task(PRUNE, PRUNE_EVERY, maintenance.manner, prune(runs.clone(), maintenance.rollups_kept)),
+        task(RESCUE, maintenance.pace.sweep, maintenance.coordination, of(Ask::Look)),
+        task(SWEEP, maintenance.pace.sweep, maintenance.coordination, of(Ask::Sweep)),
+        task(PRUNE, PRUNE_EVERY, maintenance.coordination, prune(runs.clone(), maintenance.rollups_kept)),
     ];
-    tasks.extend(gates.map(|gates| gates_task(gates, maintenance.manner)));
-    if maintenance.manner.mode.has_one_leader() {
-        let each = Manner { mode: DutyMode::EveryWorker, rotation: None };
+    tasks.extend(gates.map(|gates| gates_task(gates, maintenance.coordination)));
+    if maintenance.coordination.mode.has_one_leader() {
+        let each = Coordination { mode: DutyMode::EveryWorker, rotation: None };
         tasks.push(task(WATCH, maintenance.pace.sweep, each, watch(runs)));
     }
     tasks
 }
 
-/// Fires what is due of all schedules of the store.
-pub(crate) fn fire(engine: &Arc<dyn Engine>, manner: Manner, alerts: Alerts) -> Task {
+/// EnqueuingDuties what is due of all schedules of the store.
+pub(crate) fn fire(engine: &Arc<dyn Engine>, coordination: Coordination, alerts: Alerts) -> Task {
     let duty = Arc::new(ScheduleDuty::new(Arc::clone(engine), alerts));
-    task(SCHEDULES, FIRE_AGAIN_AFTER, manner, move |context| fire_for_a_while(Arc::clone(&duty), context))
+    task(SCHEDULES, FIRE_AGAIN_AFTER, coordination, move |context| {
+        fire_for_a_while(Arc::clone(&duty), context)
+    })
 }
 
 /// Looks at drains that are marked, whoever marked them.
-pub(crate) fn evaluate_triggers(engine: &Arc<dyn Engine>, manner: Manner, alerts: Alerts) -> Task {
+pub(crate) fn evaluate_triggers(
+    engine: &Arc<dyn Engine>,
+    coordination: Coordination,
+    alerts: Alerts,
+) -> Task {
     let duty = Arc::new(TriggerDuty::new(Arc::clone(engine), alerts));
-    task(TRIGGERS, FIRE_AGAIN_AFTER, manner, move |context| look_for_a_while(Arc::clone(&duty), context))
+    task(TRIGGERS, FIRE_AGAIN_AFTER, coordination, move |context| {
+        look_for_a_while(Arc::clone(&duty), context)
+    })
 }
 
 /// Adds to the minutes what happened, whoever saw it.
-pub(crate) fn aggregate(engine: &Arc<dyn Engine>, manner: Manner, news: News) -> Task {
-    let duty = Arc::new(RollupDuty::new(Arc::clone(engine), news));
-    task(AGGREGATE, FOLD_EVERY, manner, move |context| {
+pub(crate) fn aggregate(engine: &Arc<dyn Engine>, coordination: Coordination, dirty: DirtyFlag) -> Task {
+    let duty = Arc::new(RollupDuty::new(Arc::clone(engine), dirty));
+    task(AGGREGATE, FOLD_EVERY, coordination, move |context| {
         let duty = Arc::clone(&duty);
         async move { duty.run(&context).await }
     })
@@ -166,7 +174,7 @@ fn prune(
 }
 
 /// Looks for gates with jobs behind them, whoever left those there.
-fn gates_task(gates: Keeper, manner: Manner) -> Task {
+fn gates_task(gates: GateOpener, coordination: Coordination) -> Task {
     let every = if gates.has_limits() { GATES_EVERY } else { GATES_EVERY_WITHOUT_LIMITS };
     let gates = Arc::new(tokio::sync::Mutex::new(gates));
     let look = move |context: DutyContext| {
@@ -177,12 +185,12 @@ fn gates_task(gates: Keeper, manner: Manner) -> Task {
             Ok::<_, EngineError>(())
         }
     };
-    task(GATES, every, manner, look)
+    task(GATES, every, coordination, look)
 }
 
 /// Refuses a mode of maintenance that this engine has not, and a rotation that is shorter than the longest interval of these duties.
-pub(crate) fn check_manner(manner: Manner, modes: DutyModes) -> Result<(), EngineError> {
-    let Manner { mode, rotation } = manner;
+pub(crate) fn check_manner(coordination: Coordination, modes: DutyModes) -> Result<(), EngineError> {
+    let Coordination { mode, rotation } = coordination;
     DutySpec { name: rescue(), interval: MAINTENANCE_ROTATION_MIN, mode, rotation }.check(modes)
 }
 
@@ -204,14 +212,14 @@ fn watch(
     }
 }
 
-fn task<F, Fut>(name: &str, interval: Duration, manner: Manner, run: F) -> Task
+fn task<F, Fut>(name: &str, interval: Duration, coordination: Coordination, run: F) -> Task
 where
     F: Fn(DutyContext) -> Fut + Send + Sync + 'static,
     Fut: Future + Send + 'static,
     Fut::Output: IntoDutyEnd,
 {
     let duty = Duty::new(name, interval, run).expect("built-in names are plain");
-    let Manner { mode, rotation } = manner;
+    let Coordination { mode, rotation } = coordination;
     Task { duty: Duty { mode, rotation, ..duty }, at_once: true, is_ours: true }
 }
 

@@ -12,7 +12,7 @@ use windlass_core::lease::LeaseFence;
 use windlass_core::names::DutyName;
 
 use super::DutyEnd;
-use super::board::{Begin, RunReport};
+use super::status::{Begin, RunReport};
 use crate::client::Client;
 use crate::store;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass_core::lease::LockRequest;
-use windlass_core::lease::keeper::LeaseTiming;
+use windlass_core::lease::lease_client::LeaseTiming;
 use windlass_core::limits::DUTIES_PER_CALL_MAX;
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
@@ -32,14 +32,14 @@ pub(super) struct Locks {
     timing: LeaseTiming,
     /// How long to wait between two questions while nothing is held: half a heartbeat to two and a half, by where this process sits.
     pause: Duration,
-    duties: BTreeMap<DutyName, Stand>,
+    duties: BTreeMap<DutyName, LockState>,
     ask_at: Moment,
     sent: BTreeMap<LockCall, (Moment, Vec<DutyName>)>,
     last_call: u64,
 }
 
 #[derive(Debug)]
-struct Stand {
+struct LockState {
     is_wanted: bool,
     rests_until: Moment,
     trusted_until: Option<Moment>,
@@ -47,7 +47,7 @@ struct Stand {
     given_back_at: Option<Moment>,
 }
 
-impl Stand {
+impl LockState {
     fn new() -> Self {
         Self { is_wanted: true, rests_until: Moment::ZERO, trusted_until: None, given_back_at: None }
     }
@@ -63,7 +63,7 @@ impl Locks {
         Self {
             timing,
             pause: timing.heartbeat / 2 + spread,
-            duties: duties.into_iter().map(|duty| (duty, Stand::new())).collect(),
+            duties: duties.into_iter().map(|duty| (duty, LockState::new())).collect(),
             ask_at: now,
             sent: BTreeMap::new(),
             last_call: 0,
@@ -72,7 +72,7 @@ impl Locks {
 
     /// Whether this process may do a duty at `now`.
     pub(super) fn has(&self, duty: &DutyName, now: Moment) -> bool {
-        self.duties.get(duty).is_some_and(|stand| stand.trusted_until.is_some_and(|until| now < until))
+        self.duties.get(duty).is_some_and(|state| state.trusted_until.is_some_and(|until| now < until))
     }
 
     pub(super) fn effects(&mut self, worker: WorkerId, now: Moment) -> Vec<LockEffect> {
@@ -80,9 +80,9 @@ impl Locks {
         if self.duties.is_empty() || now < self.ask_at {
             return effects;
         }
-        let asked = self.duties.iter().filter(|(_, stand)| stand.is_asked_for(now));
+        let asked = self.duties.iter().filter(|(_, state)| state.is_asked_for(now));
         let duties: Vec<_> = asked.map(|(duty, _)| duty.clone()).collect();
-        let holds = self.duties.values().any(|stand| stand.trusted_until.is_some());
+        let holds = self.duties.values().any(|state| state.trusted_until.is_some());
         self.ask_at = now.saturating_add(if holds { self.timing.heartbeat } else { self.pause });
         let timing = self.timing;
         self.sent.retain(|_, (at, _)| now < at.saturating_add(timing.trust()));
@@ -102,7 +102,7 @@ impl Locks {
         if self.duties.is_empty() {
             return Moment::MAX;
         }
-        let deadlines = self.duties.values().filter_map(|stand| stand.trusted_until).min();
+        let deadlines = self.duties.values().filter_map(|state| state.trusted_until).min();
         self.ask_at.min(deadlines.unwrap_or(Moment::MAX))
     }
 
@@ -119,18 +119,18 @@ impl Locks {
         let answers = answer.filter(|answers| answers.len() == duties.len() && now < trusted_until);
         let mut unwanted = Vec::new();
         for (duty, has) in duties.into_iter().zip(answers.into_iter().flatten()) {
-            let Some(stand) = self.duties.get_mut(&duty) else { continue };
-            if stand.given_back_at.is_some_and(|at| sent_at <= at) {
+            let Some(state) = self.duties.get_mut(&duty) else { continue };
+            if state.given_back_at.is_some_and(|at| sent_at <= at) {
                 continue;
             }
-            match (stand.trusted_until, has) {
-                (Some(_), true) => stand.trusted_until = Some(trusted_until),
+            match (state.trusted_until, has) {
+                (Some(_), true) => state.trusted_until = Some(trusted_until),
                 (Some(_), false) => {
-                    stand.trusted_until = None;
+                    state.trusted_until = None;
                     effects.push(LockEffect::Lost(duty));
                 }
-                (None, true) if stand.is_asked_for(now) => {
-                    stand.trusted_until = Some(trusted_until);
+                (None, true) if state.is_asked_for(now) => {
+                    state.trusted_until = Some(trusted_until);
                     self.ask_at = self.ask_at.min(now.saturating_add(self.timing.heartbeat));
                     effects.push(LockEffect::Gained(duty));
                 }
@@ -144,9 +144,9 @@ impl Locks {
 
     fn lose_untrusted(&mut self, now: Moment) -> Vec<LockEffect> {
         let mut effects = Vec::new();
-        for (duty, stand) in &mut self.duties {
-            if stand.trusted_until.is_some_and(|until| until <= now) {
-                stand.trusted_until = None;
+        for (duty, state) in &mut self.duties {
+            if state.trusted_until.is_some_and(|until| until <= now) {
+                state.trusted_until = None;
                 effects.push(LockEffect::Lost(duty.clone()));
             }
         }
@@ -155,9 +155,9 @@ impl Locks {
 
     /// Whether this process would do a duty.
     pub(super) fn want(&mut self, duty: &DutyName, wanted: bool, now: Moment) {
-        if let Some(stand) = self.duties.get_mut(duty) {
-            let is_new = wanted && !stand.is_wanted;
-            stand.is_wanted = wanted;
+        if let Some(state) = self.duties.get_mut(duty) {
+            let is_new = wanted && !state.is_wanted;
+            state.is_wanted = wanted;
             self.ask_at = if is_new { self.ask_at.min(now) } else { self.ask_at };
         }
     }
@@ -165,9 +165,9 @@ impl Locks {
     /// Gives a lock back, and leaves it to others for a while.
     pub(super) fn give_way(&mut self, duty: &DutyName, now: Moment) -> Vec<LockEffect> {
         let rest = now.saturating_add(self.timing.expiry);
-        let Some(stand) = self.duties.get_mut(duty) else { return Vec::new() };
-        (stand.rests_until, stand.given_back_at) = (rest, Some(now));
-        if stand.trusted_until.take().is_none() {
+        let Some(state) = self.duties.get_mut(duty) else { return Vec::new() };
+        (state.rests_until, state.given_back_at) = (rest, Some(now));
+        if state.trusted_until.take().is_none() {
             return Vec::new();
         }
         vec![LockEffect::Lost(duty.clone()), LockEffect::Unlock(vec![duty.clone()])]
@@ -175,7 +175,7 @@ impl Locks {
 
     /// Gives everything back, also what may have been taken without our hearing of it.
     pub(super) fn stop(&mut self) -> Vec<LockEffect> {
-        let held = self.duties.iter().filter(|(_, stand)| stand.trusted_until.is_some());
+        let held = self.duties.iter().filter(|(_, state)| state.trusted_until.is_some());
         let held: BTreeSet<_> = held.map(|(duty, _)| duty.clone()).collect();
         let sent = self.sent.values().flat_map(|(_, duties)| duties.clone());
         let all: BTreeSet<_> = held.iter().cloned().chain(sent).collect();
@@ -188,7 +188,7 @@ impl Locks {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::lease::keeper::LeaseTiming;
+    use windlass_core::lease::lease_client::LeaseTiming;
 
     use super::*;
 

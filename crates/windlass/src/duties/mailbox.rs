@@ -32,14 +32,14 @@ struct Inner {
 /// What has come.
 #[derive(Default)]
 pub(super) struct Mail {
-    pub(super) pulse: Option<HeardPulse>,
+    pub(super) heartbeat_answer: Option<HeardHeartbeat>,
     pub(super) hints: BTreeSet<DutyName>,
     pub(super) hint_of_anything: bool,
     pub(super) stop: bool,
 }
 
-/// What the store said to a sign of life.
-pub(crate) struct HeardPulse {
+/// What the store said to a heartbeat.
+pub(crate) struct HeardHeartbeat {
     pub(crate) worker: WorkerId,
     pub(crate) members: MemberCount,
     pub(crate) store_now: Timestamp,
@@ -66,9 +66,9 @@ impl Standing {
 
 impl Mailbox {
     /// The heart was answered.
-    pub(crate) fn pulse(&self, pulse: HeardPulse) {
-        *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(pulse.worker);
-        self.put(|mail| mail.pulse = Some(pulse));
+    pub(crate) fn heartbeat_with_members(&self, heartbeat_answer: HeardHeartbeat) {
+        *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat_answer.worker);
+        self.put(|mail| mail.heartbeat_answer = Some(heartbeat_answer));
     }
 
     /// The lease of this duty is free, or its holder was asked to give way.
@@ -113,7 +113,7 @@ impl Mailbox {
     }
 
     /// A heartbeat failed, or was not answered in time.
-    pub(crate) fn pulse_failed(&self) {
+    pub(crate) fn heartbeat_failed(&self) {
         self.0.failed.fetch_add(1, Ordering::SeqCst);
     }
 

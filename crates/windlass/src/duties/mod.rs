@@ -26,10 +26,10 @@
 //! two do it at once**: a lease saves work and proves nothing. What a leader that slept must not do any more, it does in a statement
 //! that names the [fence](DutyContext::fence).
 //!
-//! [`board`] decides, without any I/O; the shell around it has a thread of its own, so that a handler that blocks the runtime costs
+//! [`duty_status`] decides, without any I/O; the shell around it has a thread of its own, so that a handler that blocks the runtime costs
 //! no lease. The duties of an application run on the runtime on which its worker was started.
 
-pub mod board;
+pub mod status;
 mod locks;
 mod alert;
 mod refusals;
@@ -52,7 +52,7 @@ pub use context::{DutyContext, IntoDutyEnd};
 pub use locks::LockCall;
 pub use windlass_core::duty::{DutyMode, DutyModes, DutySpec};
 use windlass_core::error::EngineError;
-pub use windlass_core::lease::keeper::LeaseTiming;
+pub use windlass_core::lease::lease_client::LeaseTiming;
 pub use windlass_core::lease::{DutyNotes, LeaseFence};
 pub use windlass_core::names::DutyName;
 use windlass_core::names::NameError;

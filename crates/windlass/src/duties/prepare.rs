@@ -5,18 +5,18 @@ use std::sync::Arc;
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
-use windlass_core::lease::keeper::LeaseTiming;
+use windlass_core::lease::lease_client::LeaseTiming;
 use windlass_core::lease_watch::WatchPace;
 use windlass_core::names::DutyName;
 
-use super::built_in::{self, Maintenance, Manner};
+use super::built_in::{self, Coordination, Maintenance};
 use super::mailbox::Mailbox;
 use super::shell::{DutiesThread, Shell, Task};
 use super::{Duty, check};
 use crate::alerts::Alerts;
 use crate::client::Client;
-use crate::limits::Keeper;
-use crate::rollups::shell::News;
+use crate::limits::GateOpener;
+use crate::rollups::shell::DirtyFlag;
 use crate::worker::WorkerOptions;
 
 /// Duties that can be started.
@@ -25,18 +25,18 @@ pub(crate) struct Prepared {
     mailbox: Mailbox,
     tasks: Vec<Task>,
     timing: LeaseTiming,
-    news: News,
+    dirty: DirtyFlag,
     alerts: Alerts,
 }
 
 /// What puts jobs in for all.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fires {
+pub(crate) struct EnqueuingDuties {
     schedules: bool,
     triggers: bool,
 }
 
-impl Fires {
+impl EnqueuingDuties {
     /// Schedules and drains of a spool would be nobody's.
     pub(crate) const NOTHING: Self = Self { schedules: false, triggers: false };
 
@@ -47,19 +47,19 @@ impl Fires {
 
 impl Prepared {
     /// Those of Windlass itself and those of the application; none if this process does no maintenance. `gates` looks for gates, if this
-    /// process can let jobs through; `fires` says whether schedules and drains are among them.
+    /// process can let jobs through; `enqueuing` says whether schedules and drains are among them.
     pub(crate) fn new(
         engine: &Arc<dyn Engine>,
         options: &WorkerOptions,
         own: &[Duty],
-        gates: Option<Keeper>,
-        fires: Fires,
+        gates: Option<GateOpener>,
+        enqueuing: EnqueuingDuties,
     ) -> Self {
-        let (mailbox, news) = (Mailbox::default(), News::default());
+        let (mailbox, dirty) = (Mailbox::default(), DirtyFlag::default());
         let alerts = options.alerts();
         let maintenance = Maintenance {
             // A spool may have less than the store that it stands in for, and maintenance must be done on both.
-            manner: Manner {
+            coordination: Coordination {
                 mode: options.maintenance_mode.or_lease(engine.info().duty_modes),
                 rotation: options.maintenance_rotation,
             },
@@ -70,18 +70,19 @@ impl Prepared {
         let tasks = match options.maintenance {
             true => {
                 let own = own.iter().cloned().map(Task::of_application);
-                let schedules =
-                    fires.schedules.then(|| built_in::fire(engine, maintenance.manner, alerts.clone()));
-                let triggers = fires
+                let schedules = enqueuing
+                    .schedules
+                    .then(|| built_in::fire(engine, maintenance.coordination, alerts.clone()));
+                let triggers = enqueuing
                     .triggers
-                    .then(|| built_in::evaluate_triggers(engine, maintenance.manner, alerts.clone()));
+                    .then(|| built_in::evaluate_triggers(engine, maintenance.coordination, alerts.clone()));
                 let tasks = built_in::tasks(engine, maintenance, gates, &mailbox).into_iter();
-                let aggregate = [built_in::aggregate(engine, maintenance.manner, news.clone())];
+                let aggregate = [built_in::aggregate(engine, maintenance.coordination, dirty.clone())];
                 tasks.chain(aggregate).chain(schedules).chain(triggers).chain(own).collect()
             }
             false => Vec::new(),
         };
-        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases, news, alerts }
+        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases, dirty, alerts }
     }
 
     /// Those that one process at a time does.
@@ -96,11 +97,11 @@ impl Prepared {
     }
 
     /// How what folds minutes learns that there is something to fold.
-    pub(crate) fn news(&self) -> News {
-        self.news.clone()
+    pub(crate) fn dirty(&self) -> DirtyFlag {
+        self.dirty.clone()
     }
 
-    /// They begin when the first sign of life was answered.
+    /// They begin when the first heartbeat was answered.
     pub(crate) fn start(self, client: Client) -> Option<DutiesThread> {
         let Self { engine, mailbox, tasks, timing, alerts, .. } = self;
         (!tasks.is_empty())
@@ -112,6 +113,7 @@ impl Prepared {
 pub(crate) fn check_options(options: &WorkerOptions, modes: DutyModes) -> Result<(), EngineError> {
     options.duty_leases.check()?;
     check(&options.duties, modes)?;
-    let manner = Manner { mode: options.maintenance_mode, rotation: options.maintenance_rotation };
-    built_in::check_manner(manner, modes)
+    let coordination =
+        Coordination { mode: options.maintenance_mode, rotation: options.maintenance_rotation };
+    built_in::check_manner(coordination, modes)
 }

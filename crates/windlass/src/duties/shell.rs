@@ -11,15 +11,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use windlass_core::duty::runner::RunId;
 use windlass_core::engine::Engine;
-use windlass_core::lease::keeper::LeaseTiming;
+use windlass_core::lease::lease_client::LeaseTiming;
 use windlass_core::names::DutyName;
 
-use super::board::{Begin, Board, BoardEffect, BoardEvent, Entry};
 use super::boot_clock::BootClock;
 use super::built_in;
 use super::context::DutyContext;
-use super::mailbox::{HeardPulse, Mailbox};
+use super::mailbox::{HeardHeartbeat, Mailbox};
 use super::refusals::{Refusals, Turn};
+use super::status::{Begin, DutyStatus, DutyStatusEffect, DutyStatusEvent, Entry};
 use super::{Duty, DutyRun};
 use crate::alerts::{Alert, Alerts};
 use crate::client::Client;
@@ -57,7 +57,7 @@ pub(crate) struct DutiesThread {
 }
 
 impl DutiesThread {
-    /// Starts when the first sign of life is answered, which the mailbox tells.
+    /// Starts when the first heartbeat is answered, which the mailbox tells.
     pub(crate) fn start(shell: Shell) -> Self {
         let (told, ended) = oneshot::channel();
         let mailbox = shell.mailbox.clone();
@@ -112,8 +112,8 @@ pub(crate) struct Shell {
     mailbox: Mailbox,
     application: Handle,
     clock: BootClock,
-    told: mpsc::Sender<BoardEvent>,
-    events: mpsc::Receiver<BoardEvent>,
+    told: mpsc::Sender<DutyStatusEvent>,
+    events: mpsc::Receiver<DutyStatusEvent>,
     runs: BTreeMap<DutyName, (RunId, Run)>,
     refused: Refused,
     alerts: Alerts,
@@ -150,129 +150,136 @@ impl Shell {
 
     /// Until it is told to stop, and has given everything back.
     pub(crate) async fn run(mut self) {
-        let Some(mut board) = self.begin().await else { return };
-        while self.turn(&mut board) {
-            self.show_standing(&board);
-            let wait = board.wake_at().saturating_sub(self.clock.now()).min(LOOK_EVERY);
+        let Some(mut duty_status) = self.begin().await else { return };
+        while self.turn(&mut duty_status) {
+            self.show_standing(&duty_status);
+            let wait = duty_status.wake_at().saturating_sub(self.clock.now()).min(LOOK_EVERY);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.mailbox.came() => {}
-                Some(event) = self.events.recv() => self.tell(&mut board, event),
+                Some(event) = self.events.recv() => self.tell(&mut duty_status, event),
             }
         }
-        self.leave(board).await;
+        self.leave(duty_status).await;
     }
 
     /// Who else is there decides whether this process looks for leases at all, and how often.
-    async fn begin(&mut self) -> Option<Board> {
+    async fn begin(&mut self) -> Option<DutyStatus> {
         loop {
             let mail = self.mailbox.take();
             if mail.stop {
                 return None;
             }
-            if let Some(pulse) = mail.pulse {
-                return Some(self.board(pulse));
+            if let Some(heartbeat_answer) = mail.heartbeat_answer {
+                return Some(self.duty_status(heartbeat_answer));
             }
             self.mailbox.came().await;
         }
     }
 
-    fn board(&self, pulse: HeardPulse) -> Board {
+    fn duty_status(&self, heartbeat_answer: HeardHeartbeat) -> DutyStatus {
         let entry = |task: &Task| Entry { spec: task.duty.spec(), at_once: task.at_once };
         let entries = self.tasks.values().map(entry).collect();
-        let store_now = pulse.store_now.plus(pulse.at.elapsed());
-        Board::new(pulse.worker, entries, self.timing, pulse.members, store_now, self.clock.now())
+        let store_now = heartbeat_answer.store_now.plus(heartbeat_answer.at.elapsed());
+        DutyStatus::new(
+            heartbeat_answer.worker,
+            entries,
+            self.timing,
+            heartbeat_answer.members,
+            store_now,
+            self.clock.now(),
+        )
     }
 
     /// Takes what has come, and does what is due. Tells whether to go on.
-    fn turn(&mut self, board: &mut Board) -> bool {
+    fn turn(&mut self, duty_status: &mut DutyStatus) -> bool {
         let mail = self.mailbox.take();
         if mail.stop {
             return false;
         }
-        if let Some(HeardPulse { worker, members, store_now, at }) = mail.pulse {
+        if let Some(HeardHeartbeat { worker, members, store_now, at }) = mail.heartbeat_answer {
             let store_now = store_now.plus(at.elapsed());
-            self.tell(board, BoardEvent::Pulse { worker, members, store_now });
+            self.tell(duty_status, DutyStatusEvent::HeartbeatAnswer { worker, members, store_now });
         }
         for duty in mail.hints {
-            self.tell(board, BoardEvent::Hint(duty));
+            self.tell(duty_status, DutyStatusEvent::Hint(duty));
         }
         if mail.hint_of_anything {
-            self.tell(board, BoardEvent::HintOfAnything);
+            self.tell(duty_status, DutyStatusEvent::HintOfAnything);
         }
         while let Ok(event) = self.events.try_recv() {
-            self.tell(board, event);
+            self.tell(duty_status, event);
         }
         while self.releases.try_join_next().is_some() {}
-        for effect in board.effects(self.clock.now(), random::term_id()) {
+        for effect in duty_status.effects(self.clock.now(), random::term_id()) {
             self.perform(effect);
         }
         true
     }
 
-    fn tell(&mut self, board: &mut Board, event: BoardEvent) {
+    fn tell(&mut self, duty_status: &mut DutyStatus, event: DutyStatusEvent) {
         // By these a lease may be given back, with what is known of its run; and each heartbeat is a time to note what runs have done.
-        if matches!(event, BoardEvent::Renewed(..) | BoardEvent::Stop) {
-            self.tell_of_runs(board);
+        if matches!(event, DutyStatusEvent::Renewed(..) | DutyStatusEvent::Stop) {
+            self.tell_of_runs(duty_status);
         }
-        if let BoardEvent::Ended(duty, run, _) = &event
+        if let DutyStatusEvent::Ended(duty, run, _) = &event
             && self.runs.get(duty).is_some_and(|(current, _)| current == run)
         {
             self.runs.remove(duty);
         }
-        for effect in board.on(event, self.clock.now()) {
+        for effect in duty_status.on(event, self.clock.now()) {
             self.perform(effect);
         }
     }
 
-    fn tell_of_runs(&self, board: &mut Board) {
+    fn tell_of_runs(&self, duty_status: &mut DutyStatus) {
         for (duty, (id, run)) in &self.runs {
-            let so_far = BoardEvent::UnderWay(duty.clone(), *id, run.context.report(Ok(())));
+            let so_far = DutyStatusEvent::UnderWay(duty.clone(), *id, run.context.report(Ok(())));
             // Nothing is to be done about it.
-            board.on(so_far, self.clock.now());
+            duty_status.on(so_far, self.clock.now());
         }
     }
 
-    fn show_standing(&self, board: &Board) {
+    fn show_standing(&self, duty_status: &DutyStatus) {
         let (standing, now) = (self.mailbox.standing(), self.clock.now());
         let rescue = built_in::rescue();
-        standing.stands_by.store(board.stands_by(&rescue), Ordering::SeqCst);
-        standing.leads.store(board.leads(&rescue, now), Ordering::SeqCst);
-        standing.live.store(board.live(), Ordering::SeqCst);
+        standing.stands_by.store(duty_status.stands_by(&rescue), Ordering::SeqCst);
+        standing.leads.store(duty_status.leads(&rescue, now), Ordering::SeqCst);
+        standing.live.store(duty_status.live(), Ordering::SeqCst);
     }
 
-    fn perform(&mut self, effect: BoardEffect) {
+    fn perform(&mut self, effect: DutyStatusEffect) {
         match effect {
-            BoardEffect::Take(call, request) => self.ask(
+            DutyStatusEffect::Take(call, request) => self.ask(
                 &self.refused.takes,
                 |engine| async move { engine.take_leases(&request).await },
-                move |answer| BoardEvent::Taken(call, answer),
+                move |answer| DutyStatusEvent::Taken(call, answer),
             ),
-            BoardEffect::Renew(call, renewals) => {
+            DutyStatusEffect::Renew(call, renewals) => {
                 let leases: Vec<_> = renewals.iter().map(|renewal| renewal.lease.clone()).collect();
                 self.ask(
                     &self.refused.renewals,
                     |engine| async move { engine.renew_leases(&renewals).await },
                     move |answer| {
                         let named = |answers| leases.into_iter().zip(answers).collect();
-                        BoardEvent::Renewed(call, answer.map(named))
+                        DutyStatusEvent::Renewed(call, answer.map(named))
                     },
                 );
             }
-            BoardEffect::Lock(call, request) => self.ask(
+            DutyStatusEffect::Lock(call, request) => self.ask(
                 &self.refused.locks,
                 |engine| async move { engine.lock_duties(&request).await },
-                move |answer| BoardEvent::Locked(call, answer),
+                move |answer| DutyStatusEvent::Locked(call, answer),
             ),
-            BoardEffect::Release(releases) => {
+            DutyStatusEffect::Release(releases) => {
                 self.say(|engine| async move { engine.release_leases(&releases).await.map(drop) });
             }
-            BoardEffect::Unlock(worker, duties) => {
+            DutyStatusEffect::Unlock(worker, duties) => {
                 self.say(move |engine| async move { engine.unlock_duties(worker, &duties).await });
             }
-            BoardEffect::Begin(begin) => self.begin_run(begin),
-            BoardEffect::StopRun(duty, run) => self.stop_run(&duty, run),
-            BoardEffect::Alert(alert) => self.alerts.raise(&Alert::Duty(alert)),
+            DutyStatusEffect::Begin(begin) => self.begin_run(begin),
+            DutyStatusEffect::StopRun(duty, run) => self.stop_run(&duty, run),
+            DutyStatusEffect::Alert(alert) => self.alerts.raise(&Alert::Duty(alert)),
         }
     }
 
@@ -281,7 +288,7 @@ impl Shell {
         &self,
         refusals: &Arc<Refusals>,
         call: F,
-        event: impl FnOnce(windlass_core::engine::Result<T>) -> BoardEvent + Send + 'static,
+        event: impl FnOnce(windlass_core::engine::Result<T>) -> DutyStatusEvent + Send + 'static,
     ) where
         T: Send + 'static,
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
@@ -337,7 +344,7 @@ impl Shell {
             if let Err(error) = &ended {
                 tracing::warn!(duty = %name, error, "a run of a duty failed; it is tried again at its next time");
             }
-            let _ = told.send(BoardEvent::Ended(name, id, of_run.report(ended))).await;
+            let _ = told.send(DutyStatusEvent::Ended(name, id, of_run.report(ended))).await;
         });
         self.runs.insert(duty, (id, Run { context, abort }));
     }
@@ -355,20 +362,20 @@ impl Shell {
     }
 
     /// Gives everything back, and waits for what is under way: a lease that was granted meanwhile is given back, too.
-    async fn leave(mut self, mut board: Board) {
+    async fn leave(mut self, mut duty_status: DutyStatus) {
         let deadline = tokio::time::Instant::now() + LEAVE_WITHIN;
         // A run that has just ended was done.
         while let Ok(event) = self.events.try_recv() {
-            self.tell(&mut board, event);
+            self.tell(&mut duty_status, event);
         }
-        self.tell(&mut board, BoardEvent::Stop);
+        self.tell(&mut duty_status, DutyStatusEvent::Stop);
         let standing = self.mailbox.standing();
         standing.leads.store(false, Ordering::SeqCst);
         standing.stands_by.store(false, Ordering::SeqCst);
-        while board.is_waiting() || board.is_running() || !self.releases.is_empty() {
+        while duty_status.is_waiting() || duty_status.is_running() || !self.releases.is_empty() {
             tokio::select! {
                 () = tokio::time::sleep_until(deadline) => break,
-                Some(event) = self.events.recv() => self.tell(&mut board, event),
+                Some(event) = self.events.recv() => self.tell(&mut duty_status, event),
                 Some(_) = self.releases.join_next() => {}
             }
         }

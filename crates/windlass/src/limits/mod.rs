@@ -1,7 +1,7 @@
 //! Circuit breakers and rate limits: what stands between a claim and its handler, and at enqueue.
 //!
 //! [`options`](LimitOptions) say what is limited. `platform` and `line` decide and are pure; `breakers` and `tokens` ask
-//! the store where processes share; `keeper` lets through who may go on. A job whose type has no limit is not looked at.
+//! the store where processes share; `gate_opener` lets through who may go on. A job whose type has no limit is not looked at.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,19 +20,19 @@ use windlass_core::payload::Payload;
 
 mod options;
 mod platform;
-mod line;
+mod token_cache;
 mod change;
 mod breakers;
 mod tokens;
-mod keeper;
+mod gate_opener;
 
 pub use change::{BreakerChange, change_breaker};
 pub use options::{BreakerSpec, LimitAt, LimitOptions, LimitOptionsError, LimitScope, RateLimitSpec};
 
 pub(crate) use breakers::{Allowed, Breakers, Platform};
-pub(crate) use keeper::Keeper;
+pub(crate) use gate_opener::GateOpener;
 
-use tokens::{PATIENCE, Tokens};
+use tokens::{MAX_INLINE_WAIT, Tokens};
 
 /// Gates that one process looks after at a time. Those beyond come up when the store is asked for gates again.
 const GATES_MAX: usize = 10_000;
@@ -224,8 +224,8 @@ impl Limits {
             job.counters.holds == 0 && self.tokens.has_waiters(&spec.name, key)
         };
         let taken = match wanted.iter().position(overtakes) {
-            Some(place) => Err((place, PATIENCE)),
-            None => self.tokens.take_each(&wanted, PATIENCE).await,
+            Some(place) => Err((place, MAX_INLINE_WAIT)),
+            None => self.tokens.take_each(&wanted, MAX_INLINE_WAIT).await,
         };
         let (place, retry_after) = taken.err()?;
         let (spec, key) = wanted[place];

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use windlass_core::breaker::{
-    Admission, BreakerEvent, BreakerOptions, BreakerState, Results, Stand, Verdict, ask, decide,
+    Admission, BreakerEvent, BreakerOptions, BreakerState, CircuitState, Results, Verdict, ask, decide,
     rate_limit_pause,
 };
 use windlass_core::claim::Fence;
@@ -56,10 +56,10 @@ impl Known {
         };
         let has_place = || state.reserved.iter().any(|(job, _)| *job == fence.job);
         let may_probe = || state.free_probes(options) > 0 || state.probes.contains(&fence) || has_place();
-        match state.stand {
-            Stand::Closed => Asked::Known(Admission::Go),
-            Stand::HalfOpen if may_probe() => Asked::AskStore,
-            Stand::HalfOpen | Stand::Open { .. } => Asked::Known(Admission::Wait),
+        match state.circuit {
+            CircuitState::Closed => Asked::Known(Admission::Go),
+            CircuitState::HalfOpen if may_probe() => Asked::AskStore,
+            CircuitState::HalfOpen | CircuitState::Open { .. } => Asked::Known(Admission::Wait),
         }
     }
 

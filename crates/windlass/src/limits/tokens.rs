@@ -11,12 +11,12 @@ use windlass_core::names::LimitName;
 use windlass_core::policies::{Policies, Take};
 use windlass_core::rate_limit::{Pace, Taken};
 
-use super::line::{Line, Wanted};
 use super::options::{LimitScope, RateLimitSpec};
+use super::token_cache::{TokenCache, Wanted};
 use crate::store;
 
 /// A token that falls due within this time is waited for: parking a job costs more.
-pub(super) const PATIENCE: Duration = Duration::from_millis(100);
+pub(super) const MAX_INLINE_WAIT: Duration = Duration::from_millis(100);
 
 /// Keys that one process remembers. Those of which nothing is known any more are forgotten first.
 const LINES_MAX: usize = 100_000;
@@ -43,8 +43,9 @@ impl Lines {
         if lines.len() >= LINES_MAX {
             lines.retain(|_, shared| !shared.line().is_idle(now));
         }
-        let new =
-            || Arc::new(Shared { line: Mutex::new(Line::new(now)), turn: tokio::sync::Mutex::default() });
+        let new = || {
+            Arc::new(Shared { line: Mutex::new(TokenCache::new(now)), turn: tokio::sync::Mutex::default() })
+        };
         Arc::clone(lines.entry((limit.clone(), key.to_owned())).or_insert_with(new))
     }
 }
@@ -60,12 +61,12 @@ enum Known {
 
 /// A key, and who asks the store for it: one at a time, so that nobody takes more than is used.
 struct Shared {
-    line: Mutex<Line>,
+    line: Mutex<TokenCache>,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl Shared {
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, TokenCache> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,8 +149,8 @@ impl Tokens {
         patience: Duration,
     ) -> Result<(), Duration> {
         // Even who has no patience may wait for the answer to somebody else's question.
-        let turn = tokio::time::timeout(patience.max(PATIENCE), shared.turn.lock());
-        let Ok(_turn) = turn.await else { return Err(PATIENCE) };
+        let turn = tokio::time::timeout(patience.max(MAX_INLINE_WAIT), shared.turn.lock());
+        let Ok(_turn) = turn.await else { return Err(MAX_INLINE_WAIT) };
         let mut waited = Duration::ZERO;
         loop {
             match self.want(spec, shared) {
@@ -193,7 +194,7 @@ impl Tokens {
     ) -> Result<Wanted, EngineError> {
         let pace = spec.limit.shared_pace();
         let (limit, key, sent_at) = (spec.name.clone(), key.to_owned(), self.now());
-        let wanted = shared.line().ask_for(pace.handful, sent_at);
+        let wanted = shared.line().ask_for(pace.batch, sent_at);
         let takes = vec![Take { limit, key, pace, wanted }];
         let taken = self.ask(takes).await.inspect_err(|error| {
             tracing::debug!(%error, limit = %spec.name, "the store gives no tokens; this process keeps the limit alone");

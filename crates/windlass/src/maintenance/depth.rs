@@ -48,13 +48,13 @@ impl DepthWatch {
             let depth = queue.counts.unfinished();
             tracing::warn!(queue = %queue.spec.name, depth, "the backlog has passed its warn_depth");
         }
-        if let Some(snapshot) = self.news(Snapshot::new(engine.info().name, queues, fallback)) {
+        if let Some(snapshot) = self.dirty(Snapshot::new(engine.info().name, queues, fallback)) {
             tell(snapshot);
         }
     }
 
     /// What is to be told: nothing, if it was told already.
-    fn news(&mut self, snapshot: Snapshot) -> Option<&Snapshot> {
+    fn dirty(&mut self, snapshot: Snapshot) -> Option<&Snapshot> {
         let queues = Vec::new();
         let now = Some(Snapshot { queues, ..snapshot });
         let is_new = self.told != now;
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn what_waits_and_runs_is_told_again_only_when_it_has_changed() {
         let mut watch = DepthWatch::default();
-        let mut is_told = |ready| watch.news(Snapshot::new("memory", vec![queue(ready)], None)).is_some();
+        let mut is_told = |ready| watch.dirty(Snapshot::new("memory", vec![queue(ready)], None)).is_some();
         assert_eq!([0, 0, 5, 5, 0].map(&mut is_told), [true, false, true, false, true]);
     }
 

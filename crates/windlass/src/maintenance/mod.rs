@@ -143,8 +143,8 @@ mod tests {
     }
 
     fn look(observer: &mut Observer, role: Role, proof: ProofOfLife, now: Moment) -> Option<usize> {
-        let own_beats = now.as_secs() / EVERY.as_secs() / 2;
-        let workers = [silent(OWN, own_beats, ProofOfLife::None), silent(OTHER, 7, proof)];
+        let own_heartbeats = now.as_secs() / EVERY.as_secs() / 2;
+        let workers = [silent(OWN, own_heartbeats, ProofOfLife::None), silent(OTHER, 7, proof)];
         match observer.next(
             &Ask::Look,
             &Answer::Workers(&workers, Own { worker: OWN, failed: 0 }),

@@ -9,7 +9,7 @@ use windlass_core::limits::{FOLD_IDLE, SAMPLES_PER_CALL_MAX};
 use windlass_core::rollups::roll_up::{Damage, roll_up};
 use windlass_core::rollups::{Rollup, RollupKey, RollupOutcome};
 
-use super::shell::News;
+use super::shell::DirtyFlag;
 use crate::duties::DutyContext;
 use crate::duties::boot_clock::BootClock;
 use crate::store;
@@ -21,27 +21,27 @@ const ROUNDS_MAX: u32 = 20;
 /// Folds.
 pub(crate) struct RollupDuty {
     engine: Arc<dyn Engine>,
-    news: News,
+    dirty: DirtyFlag,
     clock: BootClock,
     /// When the last round was that found nothing.
     idle_since: Mutex<Option<Moment>>,
 }
 
 impl RollupDuty {
-    pub(crate) fn new(engine: Arc<dyn Engine>, news: News) -> Self {
-        Self { engine, news, clock: BootClock::start(), idle_since: Mutex::default() }
+    pub(crate) fn new(engine: Arc<dyn Engine>, dirty: DirtyFlag) -> Self {
+        Self { engine, dirty, clock: BootClock::start(), idle_since: Mutex::default() }
     }
 
     /// A run of the duty. Where nothing happens, most of them ask nothing.
     pub(crate) async fn run(&self, context: &DutyContext) -> Result<(), EngineError> {
-        let (now, news) = (self.clock.now(), self.news.take());
-        if !is_due(*self.idle_since.lock().unwrap_or_else(PoisonError::into_inner), news, now) {
+        let (now, dirty) = (self.clock.now(), self.dirty.take());
+        if !is_due(*self.idle_since.lock().unwrap_or_else(PoisonError::into_inner), dirty, now) {
             return Ok(());
         }
         let rolled_up = self.roll_up().await;
         if rolled_up.is_err() {
             // It is still there to be folded.
-            self.news.tell();
+            self.dirty.tell();
         }
         let rows = rolled_up?;
         context.did(rows as u64);
@@ -101,10 +101,10 @@ struct Round {
     more: bool,
 }
 
-fn is_due(idle_since: Option<Moment>, news: bool, now: Moment) -> bool {
+fn is_due(idle_since: Option<Moment>, dirty: bool, now: Moment) -> bool {
     // The timer that calls may be a little early.
     let rest = FOLD_IDLE.saturating_sub(Duration::from_secs(1));
-    news || idle_since.is_none_or(|since| now.saturating_sub(since) >= rest)
+    dirty || idle_since.is_none_or(|since| now.saturating_sub(since) >= rest)
 }
 
 fn tell(damage: &Damage) {

@@ -20,9 +20,9 @@ pub(crate) const TELL_GRACE: Duration = Duration::from_secs(2);
 
 /// Says to the duty of this process that something was appended, so that it need not wait as if nothing happened.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct News(Arc<AtomicBool>);
+pub(crate) struct DirtyFlag(Arc<AtomicBool>);
 
-impl News {
+impl DirtyFlag {
     pub(crate) fn tell(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -33,7 +33,7 @@ impl News {
 }
 
 /// Tells the store what this process has seen, for as long as it is kept.
-pub(crate) struct Teller {
+pub(crate) struct StatsFlusher {
     recorder: Arc<Recorder>,
     ending: Arc<Notify>,
     task: Option<JoinHandle<()>>,
@@ -41,18 +41,18 @@ pub(crate) struct Teller {
     last_rollup: Option<RollupDuty>,
 }
 
-impl Teller {
-    pub(crate) fn start(engine: &Arc<dyn Engine>, news: News, rolls_up: bool) -> Self {
+impl StatsFlusher {
+    pub(crate) fn start(engine: &Arc<dyn Engine>, dirty: DirtyFlag, rolls_up: bool) -> Self {
         let (recorder, ending) = (Arc::new(Recorder::default()), Arc::new(Notify::new()));
         let told = Told {
             engine: Arc::clone(engine),
             recorder: Arc::clone(&recorder),
-            news,
+            dirty,
             started: Instant::now(),
             is_refused: AtomicBool::new(false),
         };
         let task = Some(tokio::spawn(told.keep_telling(Arc::clone(&ending))));
-        let last_rollup = rolls_up.then(|| RollupDuty::new(Arc::clone(engine), News::default()));
+        let last_rollup = rolls_up.then(|| RollupDuty::new(Arc::clone(engine), DirtyFlag::default()));
         Self { recorder, ending, task, last_rollup }
     }
 
@@ -75,7 +75,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for StatsFlusher {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -86,7 +86,7 @@ impl Drop for Teller {
 struct Told {
     engine: Arc<dyn Engine>,
     recorder: Arc<Recorder>,
-    news: News,
+    dirty: DirtyFlag,
     started: Instant,
     /// A refusal that does not pass was told to people: once is enough.
     is_refused: AtomicBool,
@@ -110,7 +110,7 @@ impl Told {
         while let Some(part) = parts.front() {
             let samples = Sample::parts(now.saturating_sub(part.at), &part.seen);
             match self.append(samples).await {
-                Ok(()) => self.news.tell(),
+                Ok(()) => self.dirty.tell(),
                 Err(error) if error.is_unknown() => {
                     tracing::debug!(%error, "it is not known whether what was seen of attempts was kept");
                     // Only this one: a store that does not answer would swallow all the others in turn.

@@ -20,7 +20,7 @@ const BATCH: u32 = SCHEDULES_PER_CALL_MAX as u32;
 /// So many batches hold all schedules that a store keeps. What is due again after that waits for the next run.
 const BATCHES_MAX: u32 = SCHEDULES_MAX / BATCH;
 
-/// Fires schedules.
+/// EnqueuingDuties schedules.
 pub(crate) struct ScheduleDuty {
     engine: Arc<dyn Engine>,
     alerts: Alerts,
@@ -42,7 +42,7 @@ impl ScheduleDuty {
         Self { engine, alerts, unfit: Mutex::default() }
     }
 
-    /// Fires all that is due now, or as much of it as may be done: then the next run is due at once. Whatever cannot be fired is
+    /// EnqueuingDuties all that is due now, or as much of it as may be done: then the next run is due at once. Whatever cannot be fired is
     /// passed over, so that it does not stand before the others.
     pub(crate) async fn run(&self, may_go_on: impl Fn() -> bool) -> Result<Fired, EngineError> {
         let (mut fired, mut after, mut seen) = (Fired::default(), None, BTreeSet::new());

@@ -95,7 +95,7 @@ impl Schedules {
 
     /// The same for a worker that starts: what the store has of some of them and cannot be read, as after a newer version was here,
     /// keeps neither the others from being stored nor the worker from its jobs. It is told, and stays as it is.
-    pub(crate) async fn declare_what_can_be(&self, specs: &[ScheduleSpec], origin: Origin) -> Result<()> {
+    pub(crate) async fn apply_lenient(&self, specs: &[ScheduleSpec], origin: Origin) -> Result<()> {
         check_all(specs)?;
         self.declare_parts(specs, origin, tell_of_damaged).await.map(drop)
     }

@@ -13,7 +13,7 @@ use crate::duties::DutyContext;
 /// One run of the duty lasts so long: one that never ended would look like one that is stuck.
 const RUN_FOR: Duration = Duration::from_secs(30);
 
-/// Fires at each tick for a while, or until another process leads.
+/// EnqueuingDuties at each tick for a while, or until another process leads.
 pub(crate) async fn fire_for_a_while(
     duty: Arc<ScheduleDuty>,
     context: DutyContext,

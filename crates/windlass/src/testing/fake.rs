@@ -22,7 +22,7 @@ use crate::worker::WorkerOptions;
 /// panic, run into its time-out. Follow-up jobs are noted and not run.
 ///
 /// ```
-/// use windlass::core::outcome::AttemptOutcome;
+/// use windlass::types::outcome::AttemptOutcome;
 /// use windlass::testing::{FakeJob, run_handler};
 /// use windlass::{Attempt, Outcome, JobType, State};
 /// # use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use windlass::core::job::Phase;
+//! use windlass::types::job::Phase;
 //! use windlass::testing::TestWorker;
 //! use windlass::{Context, Handlers, JobType};
 //! # use serde::{Deserialize, Serialize};

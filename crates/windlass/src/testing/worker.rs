@@ -19,7 +19,7 @@ use super::ran::{Ended, Ran};
 use crate::client::{Client, ClientOptions, EnqueueHook};
 use crate::duties::mailbox::Mailbox;
 use crate::handler::{Handlers, Table};
-use crate::limits::Keeper;
+use crate::limits::GateOpener;
 use crate::random;
 use crate::rollups::recorder::Recorder;
 use crate::worker::controls::Controls;
@@ -49,7 +49,7 @@ pub struct TestWorker {
     client: Client,
     table: Table,
     pool: Pool,
-    keeper: Keeper,
+    gate_opener: GateOpener,
     controls: Arc<Controls>,
     /// Tells running jobs that they were cancelled, for as long as it is kept.
     _listener: Arc<Listener>,
@@ -89,7 +89,8 @@ impl TestWorker {
         let put_in = Arc::default();
         let limits = options.limits_with(&table);
         let client = client_that_notes(&engine, &clock, WorkerOptions { limits, ..options }, &put_in);
-        let keeper = Keeper::new(Arc::clone(client.limits()), table.handlers.keys().cloned().collect());
+        let gate_opener =
+            GateOpener::new(Arc::clone(client.limits()), table.handlers.keys().cloned().collect());
         let pool = Pool::new(settings.clone(), worker, Quarantine::default(), Box::new(random::claim_token));
         let controls = Arc::new(Controls::default());
         let shared: Arc<dyn Engine> = Arc::<MemoryEngine>::clone(&engine);
@@ -109,7 +110,7 @@ impl TestWorker {
             client,
             table,
             pool: pool.without_prefetch(),
-            keeper,
+            gate_opener,
             controls,
             _listener: listener,
             errors: LastErrors::default(),
@@ -210,7 +211,7 @@ impl TestWorker {
     /// at once instead of in tasks.
     pub(super) async fn run_changed(&mut self, change: impl FnOnce(&mut Job)) -> Option<Ran> {
         self.do_maintenance();
-        self.keeper.round().await;
+        self.gate_opener.round().await;
         self.pool.set_concurrency(1);
         self.pool.on(Event::Hint, self.now());
         let (mut change, mut ended, mut ran) = (Some(change), None, None);

@@ -59,13 +59,13 @@ impl HintListener for Bell {
 }
 
 /// Looks whenever this process has marked a trigger.
-pub(crate) struct Looker {
+pub(crate) struct TriggerPoller {
     bell: Arc<Bell>,
     duty: Arc<TriggerDuty>,
     task: JoinHandle<()>,
 }
 
-impl Looker {
+impl TriggerPoller {
     pub(crate) fn start(engine: &Arc<dyn Engine>, alerts: Alerts) -> Self {
         let (bell, duty) =
             (Arc::new(Bell::default()), Arc::new(TriggerDuty::new(Arc::clone(engine), alerts)));
@@ -84,7 +84,7 @@ impl Looker {
     }
 }
 
-impl Drop for Looker {
+impl Drop for TriggerPoller {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -17,13 +17,13 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::memory::MemoryEngine;
 
 use super::duty::TriggerDuty;
-use super::shell::Looker;
+use super::shell::TriggerPoller;
 use super::{CompletionTriggers, TriggersError};
 use crate::alerts::{Alert, Alerts};
 use crate::schedules::Declared;
 use crate::{TypeSpec, Watched};
 
-struct Scene {
+struct Scenario {
     clock: Arc<ManualClock>,
     engine: Arc<dyn Engine>,
     triggers: CompletionTriggers,
@@ -46,7 +46,7 @@ fn spec(called: &str, job_type: &str) -> CompletionTrigger {
     CompletionTrigger::new(name(called), Watched::Queue(queue("main")), JobTemplate::new(type_name(job_type)))
 }
 
-impl Scene {
+impl Scenario {
     async fn new() -> Self {
         let start = Timestamp::parse("2027-06-01T09:00:00Z").unwrap();
         let clock = Arc::new(ManualClock::starting_at(start));
@@ -111,57 +111,57 @@ impl Scene {
 
 #[tokio::test]
 async fn a_run_fires_all_that_is_marked_and_says_when_to_look_again() {
-    let scene = Scene::new().await;
-    assert!(!scene.duty().run().await.unwrap().any);
+    let scenario = Scenario::new().await;
+    assert!(!scenario.duty().run().await.unwrap().any);
     let specs: Vec<_> = (0..20).map(|n| spec(&format!("d{n}"), "hook")).collect();
-    scene.triggers.declare(&specs, Origin::Code).await.unwrap();
-    let looked = scene.duty().run().await.unwrap();
+    scenario.triggers.declare(&specs, Origin::Code).await.unwrap();
+    let looked = scenario.duty().run().await.unwrap();
     assert_eq!((looked.jobs, looked.next, looked.any), (0, None, true));
-    scene.run_a_job(1).await;
-    assert_eq!(scene.duty().run().await.unwrap().jobs, 20);
-    scene.run_a_job(2).await;
-    let looked = scene.duty().run().await.unwrap();
+    scenario.run_a_job(1).await;
+    assert_eq!(scenario.duty().run().await.unwrap().jobs, 20);
+    scenario.run_a_job(2).await;
+    let looked = scenario.duty().run().await.unwrap();
     assert_eq!((looked.jobs, looked.next), (0, Some(TRIGGER_PAUSE)));
-    scene.clock.advance(TRIGGER_PAUSE);
-    assert_eq!((scene.duty().run().await.unwrap().jobs, scene.hooks().await), (20, 40));
+    scenario.clock.advance(TRIGGER_PAUSE);
+    assert_eq!((scenario.duty().run().await.unwrap().jobs, scenario.hooks().await), (20, 40));
 }
 
 #[tokio::test]
 async fn two_leaders_who_look_at_once_make_one_job_of_each_drain() {
-    let scene = Scene::new().await;
+    let scenario = Scenario::new().await;
     let specs: Vec<_> = (0..20).map(|n| spec(&format!("d{n}"), "hook")).collect();
-    scene.triggers.declare(&specs, Origin::Code).await.unwrap();
+    scenario.triggers.declare(&specs, Origin::Code).await.unwrap();
     for round in 1..=20 {
-        scene.run_a_job(round).await;
-        let (first, second) = (scene.duty(), scene.duty());
+        scenario.run_a_job(round).await;
+        let (first, second) = (scenario.duty(), scenario.duty());
         let (one, two) = tokio::join!(first.run(), second.run());
         assert_eq!(one.unwrap().jobs + two.unwrap().jobs, 20);
-        scene.clock.advance(TRIGGER_PAUSE);
+        scenario.clock.advance(TRIGGER_PAUSE);
     }
-    assert_eq!(scene.hooks().await, 400);
+    assert_eq!(scenario.hooks().await, 400);
 }
 
 #[tokio::test]
 async fn a_refused_job_is_kept_as_an_alert_with_the_drain_and_not_tried_again() {
-    let scene = Scene::new().await;
-    scene.triggers.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
-    scene.run_a_job(1).await;
+    let scenario = Scenario::new().await;
+    scenario.triggers.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
+    scenario.run_a_job(1).await;
     let (alerts, mut heard) = Alerts::heard();
-    let duty = TriggerDuty::new(Arc::clone(&scene.engine), alerts);
+    let duty = TriggerDuty::new(Arc::clone(&scenario.engine), alerts);
     assert_eq!(duty.run().await.unwrap().jobs, 1);
     drop(duty);
     assert!(matches!(heard.recv().await, Some(Alert::Trigger { trigger, .. }) if trigger == name("bad")));
     assert_eq!(heard.recv().await, None, "once");
-    let bad = scene.triggers.find(&name("bad")).await.unwrap();
+    let bad = scenario.triggers.find(&name("bad")).await.unwrap();
     assert_eq!((bad.record.fired, bad.is_marked), (1, false));
     assert!(bad.record.alert.unwrap().why.contains("unknown"));
 }
 
 #[tokio::test]
 async fn declaring_tells_what_is_new_and_a_wrong_one_keeps_the_others_from_being_stored() {
-    let scene = Scene::new().await;
+    let scenario = Scenario::new().await;
     let declare = |specs: Vec<CompletionTrigger>| {
-        let triggers = scene.triggers.clone();
+        let triggers = scenario.triggers.clone();
         async move { triggers.declare(&specs, Origin::Configuration).await }
     };
     assert_eq!(declare(vec![spec("a", "hook")]).await.unwrap(), [(name("a"), Declared::New)]);
@@ -172,24 +172,24 @@ async fn declaring_tells_what_is_new_and_a_wrong_one_keeps_the_others_from_being
     assert_eq!(declared, [(name("b"), Declared::Updated)]);
     let wrong = declare(vec![spec("c", "hook"), spec("c", "hook")]).await;
     assert!(matches!(wrong, Err(TriggersError::Spec(_))));
-    assert!(matches!(scene.triggers.find(&name("c")).await, Err(TriggersError::Unknown(_))));
-    assert_eq!(scene.triggers.remove(&name("a")).await.unwrap(), Changed::Done);
-    assert_eq!(scene.triggers.remove(&name("a")).await.unwrap(), Changed::NotFound);
-    assert_eq!(scene.triggers.all().await.unwrap().triggers.len(), 1);
+    assert!(matches!(scenario.triggers.find(&name("c")).await, Err(TriggersError::Unknown(_))));
+    assert_eq!(scenario.triggers.remove(&name("a")).await.unwrap(), Changed::Done);
+    assert_eq!(scenario.triggers.remove(&name("a")).await.unwrap(), Changed::NotFound);
+    assert_eq!(scenario.triggers.all().await.unwrap().triggers.len(), 1);
 }
 
 /// The store's clock stands still, so there is always a mark that must wait, as on a store where others end jobs all the time.
 #[tokio::test]
 async fn who_stops_does_not_look_for_as_long_as_there_are_marks() {
-    let scene = Scene::new().await;
-    scene.triggers.declare(&[spec("done", "hook")], Origin::Code).await.unwrap();
-    let looker = Looker::start(&scene.engine, Alerts::default());
-    scene.run_a_job(1).await;
-    scene.duty().run().await.unwrap();
-    scene.run_a_job(2).await;
-    let ended = tokio::time::timeout(Duration::from_secs(3), looker.end()).await;
+    let scenario = Scenario::new().await;
+    scenario.triggers.declare(&[spec("done", "hook")], Origin::Code).await.unwrap();
+    let trigger_poller = TriggerPoller::start(&scenario.engine, Alerts::default());
+    scenario.run_a_job(1).await;
+    scenario.duty().run().await.unwrap();
+    scenario.run_a_job(2).await;
+    let ended = tokio::time::timeout(Duration::from_secs(3), trigger_poller.end()).await;
     assert!(ended.is_ok(), "it should be gone after two pauses");
-    assert_eq!(scene.hooks().await, 1, "the last mark must wait");
+    assert_eq!(scenario.hooks().await, 1, "the last mark must wait");
 }
 
 /// As while another process looks for long.
@@ -208,23 +208,23 @@ async fn a_drain_that_another_process_is_at_is_not_asked_for_all_the_time() {
         ..PostgresOptions::default()
     };
     let engine = PostgresEngine::connect(&url, options).await.unwrap();
-    let scene = Scene::on(Arc::new(engine), clock).await;
-    scene.triggers.declare(&[spec("done", "hook")], Origin::Code).await.unwrap();
-    scene.run_a_job(1).await;
+    let scenario = Scenario::on(Arc::new(engine), clock).await;
+    scenario.triggers.declare(&[spec("done", "hook")], Origin::Code).await.unwrap();
+    scenario.run_a_job(1).await;
     let (other, connection) = connect(&url, NoTls).await.unwrap();
     tokio::spawn(connection);
     let at_it = format!("BEGIN; SELECT 1 FROM {schema}.completion_triggers FOR UPDATE");
     other.batch_execute(&at_it).await.unwrap();
-    let looked = scene.duty().run().await.unwrap();
+    let looked = scenario.duty().run().await.unwrap();
     assert!(looked.jobs == 0 && looked.next >= Some(TRIGGER_PAUSE / 2), "{looked:?}");
     other.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(scene.duty().run().await.unwrap().jobs, 1);
+    assert_eq!(scenario.duty().run().await.unwrap().jobs, 1);
 }
 
 #[tokio::test]
 async fn what_code_no_longer_declares_is_told_and_what_others_declared_is_not() {
-    let scene = Scene::new().await;
-    scene.triggers.declare(&[spec("a", "hook"), spec("b", "hook")], Origin::Code).await.unwrap();
-    scene.triggers.declare(&[spec("c", "hook")], Origin::Cli).await.unwrap();
-    assert_eq!(scene.triggers.undeclared(&[spec("a", "hook")], Origin::Code).await.unwrap(), [name("b")]);
+    let scenario = Scenario::new().await;
+    scenario.triggers.declare(&[spec("a", "hook"), spec("b", "hook")], Origin::Code).await.unwrap();
+    scenario.triggers.declare(&[spec("c", "hook")], Origin::Cli).await.unwrap();
+    assert_eq!(scenario.triggers.undeclared(&[spec("a", "hook")], Origin::Code).await.unwrap(), [name("b")]);
 }

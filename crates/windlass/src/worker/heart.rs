@@ -1,13 +1,13 @@
-//! A worker's signs of life, without any I/O: when to beat, how long the lease can be trusted, what an
+//! A worker's heartbeats, without any I/O: when to beat, how long the lease can be trusted, what an
 //! answer means.
 
 use std::time::Duration;
 
 use windlass_core::claim::Fence;
-use windlass_core::worker::Beat;
+use windlass_core::worker::Liveness;
 
 use super::Moment;
-use super::pool::Trouble;
+use super::pool::CallFailure;
 
 /// When to beat and how long to trust the lease.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ pub struct Heart {
 /// What the heart finds.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeartEffect {
-    /// Send a sign of life; answer with [`Heart::answered`].
-    Beat,
+    /// Send a heartbeat; answer with [`Heart::answered`].
+    Liveness,
     /// These jobs were asked to stop.
     Cancel(Vec<Fence>),
     /// The local deadline passed without an answer.
@@ -60,22 +60,22 @@ impl Heart {
         }
         if self.sent_at.is_none() && now >= self.beat_at {
             self.sent_at = Some(now);
-            effects.push(HeartEffect::Beat);
+            effects.push(HeartEffect::Liveness);
         }
         effects
     }
 
-    /// A sign of life was answered, or not.
-    pub fn answered(&mut self, answer: Result<Beat, Trouble>, now: Moment) -> Option<HeartEffect> {
+    /// A heartbeat was answered, or not.
+    pub fn answered(&mut self, answer: Result<Liveness, CallFailure>, now: Moment) -> Option<HeartEffect> {
         let sent_at = self.sent_at.take().unwrap_or(now);
         match answer {
-            Ok(Beat::Alive { cancel }) => {
+            Ok(Liveness::Alive { cancel }) => {
                 self.trusted_until = sent_at.saturating_add(self.lease);
                 (self.trusted, self.unanswered) = (true, 0);
                 self.beat_at = sent_at.saturating_add(self.every);
                 (!cancel.is_empty()).then_some(HeartEffect::Cancel(cancel))
             }
-            Ok(Beat::Dead) => {
+            Ok(Liveness::Dead) => {
                 self.beat_at = Moment::MAX;
                 Some(HeartEffect::Died)
             }
@@ -126,9 +126,9 @@ mod tests {
     fn it_beats_as_often_as_it_should() {
         let mut heart = heart();
         assert_eq!(heart.effects(SECOND * 9), []);
-        assert_eq!(heart.effects(SECOND * 10), [HeartEffect::Beat]);
+        assert_eq!(heart.effects(SECOND * 10), [HeartEffect::Liveness]);
         assert_eq!(heart.effects(SECOND * 11), [], "one is under way");
-        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 12);
+        heart.answered(Ok(Liveness::Alive { cancel: vec![] }), SECOND * 12);
         assert_eq!(heart.wake_at(), SECOND * 20);
     }
 
@@ -136,7 +136,7 @@ mod tests {
     fn the_lease_is_trusted_from_when_the_request_left() {
         let mut heart = heart();
         heart.effects(SECOND * 10);
-        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 25);
+        heart.answered(Ok(Liveness::Alive { cancel: vec![] }), SECOND * 25);
         assert_eq!(heart.trusted_until, SECOND * 40);
     }
 
@@ -144,10 +144,10 @@ mod tests {
     fn without_answers_the_lease_runs_out_once() {
         let mut heart = heart();
         heart.effects(SECOND * 10);
-        heart.answered(Err(Trouble::Unknown), SECOND * 15);
-        assert_eq!(heart.effects(SECOND * 30), [HeartEffect::LeaseRanOut, HeartEffect::Beat]);
-        heart.answered(Err(Trouble::NotDone), SECOND * 31);
-        assert_eq!(heart.effects(SECOND * 32), [HeartEffect::Beat]);
+        heart.answered(Err(CallFailure::Unknown), SECOND * 15);
+        assert_eq!(heart.effects(SECOND * 30), [HeartEffect::LeaseRanOut, HeartEffect::Liveness]);
+        heart.answered(Err(CallFailure::NotDone), SECOND * 31);
+        assert_eq!(heart.effects(SECOND * 32), [HeartEffect::Liveness]);
     }
 
     #[test]
@@ -156,15 +156,15 @@ mod tests {
         let mut beats = Vec::new();
         while heart.wake_at() < SECOND * 80 {
             let now = heart.wake_at();
-            if heart.effects(now).contains(&HeartEffect::Beat) {
+            if heart.effects(now).contains(&HeartEffect::Liveness) {
                 beats.push(now.as_secs());
-                heart.answered(Err(Trouble::NotDone), now);
+                heart.answered(Err(CallFailure::NotDone), now);
             }
         }
         assert_eq!(beats[..21], (10..=30).collect::<Vec<_>>()[..], "each second while it runs out");
         assert_eq!(beats[21..], [31, 33, 37, 45, 55, 65, 75]);
         heart.effects(SECOND * 85);
-        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 85);
+        heart.answered(Ok(Liveness::Alive { cancel: vec![] }), SECOND * 85);
         assert_eq!(heart.wake_at(), SECOND * 95);
     }
 
@@ -173,7 +173,7 @@ mod tests {
         let mut heart = heart();
         heart.effects(SECOND * 29);
         heart.effects(SECOND * 31);
-        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 32);
+        heart.answered(Ok(Liveness::Alive { cancel: vec![] }), SECOND * 32);
         assert!(heart.trusted);
     }
 
@@ -181,7 +181,7 @@ mod tests {
     fn a_dead_worker_beats_no_more() {
         let mut heart = heart();
         heart.effects(SECOND * 10);
-        assert_eq!(heart.answered(Ok(Beat::Dead), SECOND * 10), Some(HeartEffect::Died));
+        assert_eq!(heart.answered(Ok(Liveness::Dead), SECOND * 10), Some(HeartEffect::Died));
         assert_eq!(heart.effects(SECOND * 29), []);
     }
 }

@@ -13,17 +13,17 @@ use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::limits::SETTLE_BATCH_MAX;
 use windlass_core::settle::Settlement;
-use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId};
+use windlass_core::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId};
 use windlass_engines::clock::SystemClock;
 
 use super::Moment;
 use super::controls::Controls;
 use super::heart::{Heart, HeartEffect};
 use super::options::WorkerOptions;
-use super::pool::{Event, Trouble};
+use super::pool::{CallFailure, Event};
 use super::stop_requests;
 use crate::alerts::{Alert, Alerts};
-use crate::duties::mailbox::{HeardPulse, Mailbox};
+use crate::duties::mailbox::{HeardHeartbeat, Mailbox};
 use crate::{random, store};
 
 /// The thread looks at deadlines and the runtime this often.
@@ -123,7 +123,7 @@ impl HeartHandle {
         self.0.hinted.notified().await;
     }
 
-    /// The worker shows no more signs of life, but does not leave the store either: what it holds is taken back
+    /// The worker shows no more heartbeats, but does not leave the store either: what it holds is taken back
     /// when its lease has run out.
     pub(crate) fn fall_silent(&self) {
         self.0.silent.store(true, Ordering::SeqCst);
@@ -266,7 +266,7 @@ impl Body {
 
     async fn perform(&mut self, effect: HeartEffect, heart: &mut Heart) {
         match effect {
-            HeartEffect::Beat => {
+            HeartEffect::Liveness => {
                 let answer = self.beat(heart).await;
                 if let Some(effect) = heart.answered(answer, self.started.elapsed()) {
                     Box::pin(self.perform(effect, heart)).await;
@@ -303,14 +303,18 @@ impl Body {
         }
     }
 
-    /// Shows a sign of life. While the store takes its time to answer, the lease may run out, which must not
+    /// Shows a heartbeat. While the store takes its time to answer, the lease may run out, which must not
     /// wait.
-    async fn beat(&mut self, heart: &mut Heart) -> Result<Beat, Trouble> {
+    async fn beat(&mut self, heart: &mut Heart) -> Result<Liveness, CallFailure> {
         let heartbeat =
             Heartbeat { worker: self.identity.worker(), lease: self.lease, idle: self.controls.is_empty() };
         let engine = Arc::clone(&self.identity.engine);
         let clock = SystemClock.now();
-        let call = store::call(&engine, |engine| async move { engine.pulse(heartbeat, clock).await });
+        let call =
+            store::call(
+                &engine,
+                |engine| async move { engine.heartbeat_with_members(heartbeat, clock).await },
+            );
         // When the next one is due, this one is as good as lost.
         let mut answer = std::pin::pin!(tokio::time::timeout(self.every, call));
         loop {
@@ -318,9 +322,9 @@ impl Body {
             tokio::select! {
                 biased;
                 answer = &mut answer => {
-                    let pulse = self.answered(answer)?;
-                    self.hand_on_crowd(&pulse);
-                    return Ok(pulse.beat);
+                    let heartbeat_answer = self.answered(answer)?;
+                    self.hand_on_crowd(&heartbeat_answer);
+                    return Ok(heartbeat_answer.beat);
                 }
                 () = tokio::time::sleep(until_lease) => {
                     for effect in heart.effects(self.started.elapsed()) {
@@ -334,30 +338,35 @@ impl Body {
     /// What came of a heartbeat. Attempts follow each other quickly while the lease runs out, so not each is logged.
     fn answered(
         &mut self,
-        answer: Result<Result<Pulse, EngineError>, tokio::time::error::Elapsed>,
-    ) -> Result<Pulse, Trouble> {
+        answer: Result<Result<HeartbeatAnswer, EngineError>, tokio::time::error::Elapsed>,
+    ) -> Result<HeartbeatAnswer, CallFailure> {
         let error = match answer {
-            Ok(Ok(pulse)) => {
+            Ok(Ok(heartbeat_answer)) => {
                 if let Some(failed) = self.failures.end() {
                     tracing::info!(failed, "heartbeats are stored again");
                 }
-                return Ok(pulse);
+                return Ok(heartbeat_answer);
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("the store did not answer within {:?}", self.every),
         };
-        self.duties.pulse_failed();
+        self.duties.heartbeat_failed();
         if let Some(failed) = self.failures.log_at(self.started.elapsed()) {
             tracing::warn!(%error, failed, "heartbeats fail; trying again until the store takes one");
         }
-        Err(Trouble::Unknown)
+        Err(CallFailure::Unknown)
     }
 
-    fn hand_on_crowd(&self, pulse: &Pulse) {
-        if pulse.beat != Beat::Dead {
-            let (members, store_now) = (pulse.members.clone(), pulse.now);
+    fn hand_on_crowd(&self, heartbeat_answer: &HeartbeatAnswer) {
+        if heartbeat_answer.beat != Liveness::Dead {
+            let (members, store_now) = (heartbeat_answer.members.clone(), heartbeat_answer.now);
             let worker = self.identity.worker();
-            self.duties.pulse(HeardPulse { worker, members, store_now, at: Instant::now() });
+            self.duties.heartbeat_with_members(HeardHeartbeat {
+                worker,
+                members,
+                store_now,
+                at: Instant::now(),
+            });
         }
     }
 

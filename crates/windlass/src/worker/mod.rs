@@ -18,17 +18,17 @@ use windlass_core::limits::CONCURRENCY_MAX;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
-use crate::declaring::Declaring;
 use crate::duties::mailbox::Mailbox;
-use crate::duties::prepare::{Fires, Prepared, check_options};
+use crate::duties::prepare::{EnqueuingDuties, Prepared, check_options};
 use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
-use crate::limits::Keeper;
+use crate::limits::GateOpener;
+use crate::reconcile::Declaring;
 use crate::rollups::recorder::Recorder;
-use crate::rollups::shell::{TELL_GRACE, Teller};
+use crate::rollups::shell::{StatsFlusher, TELL_GRACE};
 use crate::schedules::SchedulesError;
 use crate::triggers::TriggersError;
-use crate::triggers::shell::Looker;
+use crate::triggers::shell::TriggerPoller;
 use crate::{maintenance, random, store};
 
 pub mod claim;
@@ -79,9 +79,9 @@ pub struct Worker {
     /// Maintenance and other duties, if this process does them.
     duties: Option<DutiesThread>,
     /// Looks at the drains that this process marks.
-    looker: Option<Looker>,
+    trigger_poller: Option<TriggerPoller>,
     /// Tells the store what was seen of attempts.
-    teller: Option<Teller>,
+    stats_flusher: Option<StatsFlusher>,
     mailbox: Mailbox,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
@@ -121,18 +121,19 @@ impl Worker {
             None => None,
         };
         sync_limits(&client).await;
-        let declaring = Declaring::of(&engine, &options);
-        let stored = declaring.at_start().await?;
+        let reconcile = Declaring::of(&engine, &options);
+        let stored = reconcile.at_start().await?;
         client.schedules().tell_of_undeclared(&options.schedules, options.schedules_origin).await;
         client.triggers().tell_of_undeclared(&options.triggers, options.triggers_origin).await;
-        let gates = Some(keeper(&client, &table));
-        let duties = Prepared::new(&engine, &options, &options.duties, gates, Fires::of(&options));
+        let gates = Some(gate_opener(&client, &table));
+        let duties = Prepared::new(&engine, &options, &options.duties, gates, EnqueuingDuties::of(&options));
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card, on_spool.is_some()).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spool = on_spool;
-        worker.looker = options.fire_triggers.then(|| Looker::start(&engine, options.alerts()));
-        worker.watches.extend(declaring.keep(stored, worker.mailbox.clone()));
+        worker.trigger_poller =
+            options.fire_triggers.then(|| TriggerPoller::start(&engine, options.alerts()));
+        worker.watches.extend(reconcile.keep(stored, worker.mailbox.clone()));
         Ok(worker)
     }
 
@@ -148,7 +149,8 @@ impl Worker {
         let client = client.on_spool(Arc::clone(&spool));
         sync_limits(&client).await;
         // What an application does for all, it does for the primary.
-        let duties = Prepared::new(&spool, options, &[], Some(keeper(&client, table)), Fires::NOTHING);
+        let duties =
+            Prepared::new(&spool, options, &[], Some(gate_opener(&client, table)), EnqueuingDuties::NOTHING);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&spool), card, true).await?;
         Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
@@ -164,14 +166,14 @@ impl Worker {
         duties: Prepared,
     ) -> Self {
         let engine = Arc::clone(identity.engine());
-        let teller = Teller::start(&engine, duties.news(), options.maintenance);
+        let stats_flusher = StatsFlusher::start(&engine, duties.dirty(), options.maintenance);
         let parts = Parts {
             engine: Arc::clone(&engine),
             client: client.clone(),
             table,
             controls: Arc::new(Controls::default()),
             common: common.clone(),
-            recorder: teller.recorder(),
+            recorder: stats_flusher.recorder(),
             worker: identity.worker(),
             started: Instant::now(),
         };
@@ -191,7 +193,7 @@ impl Worker {
         for shell in &mut pools {
             shell.watch_heart(heart.handle());
         }
-        let alarm = Alarm {
+        let pool_panic = PoolPanic {
             pools: inboxes.clone(),
             controls: Arc::clone(&parts.controls),
             heart: heart.handle(),
@@ -205,10 +207,11 @@ impl Worker {
         let depth = options
             .maintenance
             .then(|| tokio::spawn(maintenance::depth::keep_looking(engine, mailbox.clone())));
-        let keeper = keeper(&client, &parts.table);
-        let keeper = if options.maintenance { keeper.beside_duty(mailbox.clone()) } else { keeper };
-        let watches = depth.into_iter().chain([scaling, tokio::spawn(keeper.run())]).collect();
-        let watched = |shell: PoolShell| tokio::spawn(watch(shell.run(), alarm.clone()));
+        let gate_opener = gate_opener(&client, &parts.table);
+        let gate_opener =
+            if options.maintenance { gate_opener.beside_duty(mailbox.clone()) } else { gate_opener };
+        let watches = depth.into_iter().chain([scaling, tokio::spawn(gate_opener.run())]).collect();
+        let watched = |shell: PoolShell| tokio::spawn(watch(shell.run(), pool_panic.clone()));
         Self {
             client: client.clone(),
             pools: inboxes,
@@ -216,8 +219,8 @@ impl Worker {
             unsettled: false,
             watches,
             duties: duties.start(client.clone()),
-            looker: None,
-            teller: Some(teller),
+            trigger_poller: None,
+            stats_flusher: Some(stats_flusher),
             mailbox,
             heart: Some(heart),
             on_spool: None,
@@ -301,11 +304,11 @@ impl Worker {
         }
         // Before the keeper is ended: what it is about to tell the store must not be lost with it.
         let _ = tokio::time::timeout(FLUSH_GRACE, sync_limits(&self.client)).await;
-        if let Some(looker) = self.looker.take() {
-            let _ = tokio::time::timeout(FLUSH_GRACE, looker.end()).await;
+        if let Some(trigger_poller) = self.trigger_poller.take() {
+            let _ = tokio::time::timeout(FLUSH_GRACE, trigger_poller.end()).await;
         }
-        if let Some(teller) = self.teller.take() {
-            let _ = tokio::time::timeout(TELL_GRACE, teller.end()).await;
+        if let Some(stats_flusher) = self.stats_flusher.take() {
+            let _ = tokio::time::timeout(TELL_GRACE, stats_flusher.end()).await;
         }
         self.watches.drain(..).for_each(|watch| watch.abort());
         self.listener = None;
@@ -323,8 +326,8 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.watches.drain(..).for_each(|watch| watch.abort());
         self.duties = None;
-        self.looker = None;
-        self.teller = None;
+        self.trigger_poller = None;
+        self.stats_flusher = None;
         let shells = std::mem::take(&mut self.shells);
         let Some(mut heart) = self.heart.take().filter(|_| !shells.is_empty()) else { return };
         self.stopper().stop_now();
@@ -351,14 +354,14 @@ async fn leave(heart: &mut HeartThread, controls: &Controls) {
 
 /// What happens if a pool panics, which is a bug in it.
 #[derive(Clone)]
-struct Alarm {
+struct PoolPanic {
     pools: Vec<mpsc::Sender<Event>>,
     controls: Arc<Controls>,
     heart: HeartHandle,
     runtime: Handle,
 }
 
-impl Alarm {
+impl PoolPanic {
     /// The whole worker ends. Nobody knows any more what the pool had claimed, so only rescue can find it, and
     /// rescue takes back the jobs of workers that fell silent. A fresh pool beside a heart that goes on would
     /// leave those jobs running for ever. Handlers are ended first, so that none runs when its job is taken.
@@ -373,7 +376,7 @@ impl Alarm {
 }
 
 /// Runs a pool; if it panics, rings the alarm and lets the panic through to whoever waits for the pool.
-async fn watch(pool: impl Future<Output = ()>, alarm: Alarm) {
+async fn watch(pool: impl Future<Output = ()>, pool_panic: PoolPanic) {
     let mut pool = std::pin::pin!(pool);
     let ended = std::future::poll_fn(|cx| {
         // What panicked is never polled again, so it need not be unwind safe.
@@ -383,7 +386,7 @@ async fn watch(pool: impl Future<Output = ()>, alarm: Alarm) {
         }
     });
     if let Err(panic) = ended.await {
-        alarm.ring();
+        pool_panic.ring();
         std::panic::resume_unwind(panic);
     }
 }
@@ -462,8 +465,8 @@ impl Parts {
     }
 }
 
-fn keeper(client: &Client, table: &Table) -> Keeper {
-    Keeper::new(Arc::clone(client.limits()), table.handlers.keys().cloned().collect())
+fn gate_opener(client: &Client, table: &Table) -> GateOpener {
+    GateOpener::new(Arc::clone(client.limits()), table.handlers.keys().cloned().collect())
 }
 
 async fn declare(engine: &Arc<dyn Engine>, plan: &Plan, table: &Table) -> Result<(), EngineError> {

@@ -47,9 +47,9 @@ pub struct WorkerOptions {
     pub enqueue_hooks: Vec<EnqueueHook>,
     /// Breakers and rate limits, for jobs that this worker runs and for those its client puts in.
     pub limits: LimitOptions,
-    /// A sign of life is good for this long: at least twice `heartbeat_every`, up to 1 h.
+    /// A heartbeat is good for this long: at least twice `heartbeat_every`, up to 1 h.
     pub lease: Duration,
-    /// A sign of life is shown this often: 10 ms to 1 h.
+    /// A heartbeat is shown this often: 10 ms to 1 h.
     pub heartbeat_every: Duration,
     /// Dead workers are looked for this often: 10 ms to 1 h.
     pub sweep_every: Duration,

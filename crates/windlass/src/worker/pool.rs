@@ -48,7 +48,7 @@ pub enum Event {
     /// The engine looked by itself, and nothing is due.
     Quiet,
     /// The claim with this token was answered.
-    ClaimAnswered(ClaimToken, Result<ClaimAnswer, Trouble>),
+    ClaimAnswered(ClaimToken, Result<ClaimAnswer, CallFailure>),
     /// A handler ended, or was kept from starting.
     Ended {
         /// Whose.
@@ -59,7 +59,7 @@ pub enum Event {
         report: AttemptReport,
     },
     /// A batch of settlements was answered.
-    SettleAnswered(BatchNumber, Result<Vec<Settled>, Trouble>),
+    SettleAnswered(BatchNumber, Result<Vec<Settled>, CallFailure>),
     /// The local deadline of the worker's lease passed: others may take its jobs.
     LeaseRanOut,
     /// The worker started over under another identity.
@@ -77,7 +77,7 @@ pub enum Event {
 
 /// Why a call to the store brought no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum CallFailure {
     /// Nothing was written.
     NotDone,
     /// It may have been written.
@@ -191,7 +191,7 @@ impl Pool {
             Event::Hint => self.claims.hint(),
             Event::Quiet => self.claims.polled(now),
             Event::ClaimAnswered(token, Ok(answer)) => self.claim_answered(token, answer, now),
-            Event::ClaimAnswered(token, Err(Trouble::Unknown)) => self.claims.answer_lost(token, now),
+            Event::ClaimAnswered(token, Err(CallFailure::Unknown)) => self.claims.answer_lost(token, now),
             Event::ClaimAnswered(token, Err(_)) => self.claims.failed(token, now),
             Event::Ended { fence, outcome, report } => self.ended(fence, outcome, report, now),
             Event::SettleAnswered(number, answer) => self.settle_answered(number, answer, now),
@@ -317,7 +317,12 @@ impl Pool {
         claimed.job.retry.as_ref().or_else(of_type).unwrap_or(&DEFAULT)
     }
 
-    fn settle_answered(&mut self, number: BatchNumber, answer: Result<Vec<Settled>, Trouble>, now: Moment) {
+    fn settle_answered(
+        &mut self,
+        number: BatchNumber,
+        answer: Result<Vec<Settled>, CallFailure>,
+        now: Moment,
+    ) {
         match answer {
             Ok(answers) => {
                 let batch = self.settler.taken(number);
@@ -325,12 +330,12 @@ impl Pool {
                 let lost = batch.iter().zip(answers).filter(|(_, answer)| *answer == Settled::ClaimLost);
                 self.out.extend(lost.map(|(settlement, _)| Effect::ClaimLost(settlement.fence)));
             }
-            Err(Trouble::NotDone) => self.settler.failed(number, now),
-            Err(Trouble::Unknown) => {
+            Err(CallFailure::NotDone) => self.settler.failed(number, now),
+            Err(CallFailure::Unknown) => {
                 let forgotten = self.settler.answer_lost(number, now);
                 forgotten.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
             }
-            Err(Trouble::Refused) => {
+            Err(CallFailure::Refused) => {
                 let given_up = self.settler.refused(number, now);
                 given_up.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
                 self.out.extend(given_up.map(Effect::GaveUp));

@@ -1,5 +1,5 @@
 //! Scaling at run time: the slots of a queue are what the store says they are. Whoever changes them there, with
-//! `windlass queue scale` or by declaring the queue anew, changes every running worker within a few seconds.
+//! `windlass queue scale` or by reconcile the queue anew, changes every running worker within a few seconds.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use super::execute::{execute, time_out};
 use super::heartbeat::HeartHandle;
 use super::hints::HintFlag;
 use super::last_errors::LastErrors;
-use super::pool::{Effect, Event, Pool, Trouble};
+use super::pool::{CallFailure, Effect, Event, Pool};
 use super::{Moment, Parts};
 use crate::client::Client;
 use crate::handler::Table;
@@ -142,7 +142,7 @@ impl PoolShell {
     }
 
     /// Asks the store in a task of its own; the answer comes back as an event.
-    fn ask<T, F, Fut>(&self, make: F, event: impl FnOnce(Result<T, Trouble>) -> Event + Send + 'static)
+    fn ask<T, F, Fut>(&self, make: F, event: impl FnOnce(Result<T, CallFailure>) -> Event + Send + 'static)
     where
         T: Send + 'static,
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
@@ -151,7 +151,7 @@ impl PoolShell {
         let (engine, inbox) = (Arc::clone(&self.engine), self.inbox.clone());
         // Nobody waits for it here: it goes on by itself.
         drop(store::begin(async move {
-            let answer = store::call(&engine, make).await.map_err(|error| trouble(&error));
+            let answer = store::call(&engine, make).await.map_err(|error| failure(&error));
             let _ = inbox.send(event(answer)).await;
         }));
     }
@@ -225,13 +225,13 @@ pub(crate) fn note_failure(claimed: &Claimed, outcome: &AttemptOutcome, errors: 
 }
 
 /// What a failed call means to a pool.
-pub(crate) fn trouble(error: &EngineError) -> Trouble {
+pub(crate) fn failure(error: &EngineError) -> CallFailure {
     tracing::warn!(%error, "the store failed");
     match error {
-        error if error.is_unknown() => Trouble::Unknown,
-        error if error.is_passing() => Trouble::NotDone,
-        EngineError::Unusable { .. } => Trouble::NotDone,
-        _ => Trouble::Refused,
+        error if error.is_unknown() => CallFailure::Unknown,
+        error if error.is_passing() => CallFailure::NotDone,
+        EngineError::Unusable { .. } => CallFailure::NotDone,
+        _ => CallFailure::Refused,
     }
 }
 

@@ -13,7 +13,7 @@ async fn if_a_pool_panics_the_worker_falls_silent_and_all_its_handlers_are_ended
     let heart = HeartHandle::default();
     let claimed = Arc::new(pool::tests::claimed(1, ClaimToken::from_random(1), 0));
     let handler = controls.start(&claimed, RetryPolicy::default(), Duration::MAX);
-    let alarm = Alarm {
+    let alarm = PoolPanic {
         pools: vec![inbox],
         controls: Arc::clone(&controls),
         heart: heart.clone(),

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass::core::admin::AttemptEnding;
-use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
-use windlass::core::names::TriggerName;
-use windlass::core::settle::Settled;
 use windlass::dequeue::{Consumer, EndError, HeldJob, Next};
+use windlass::types::admin::AttemptEnding;
+use windlass::types::engine::Engine;
+use windlass::types::job::Phase;
+use windlass::types::names::TriggerName;
+use windlass::types::settle::Settled;
 use windlass::{
     CompletionTrigger, EnqueueError, JobId, JobTemplate, MemoryEngine, Outcome, QueueSpec, StartError,
     Stopped, Watched, WorkerOptions, spec_of,

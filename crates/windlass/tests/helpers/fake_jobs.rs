@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass::core::job::Counters;
-use windlass::core::names::CorrelationId;
-use windlass::core::outcome::{AttemptOutcome, ErrorKind};
-use windlass::core::settle::Transition;
 use windlass::testing::{FakeJob, run_handler};
+use windlass::types::job::Counters;
+use windlass::types::names::CorrelationId;
+use windlass::types::outcome::{AttemptOutcome, ErrorKind};
+use windlass::types::settle::Transition;
 
 use crate::jobs::{Mail, Work, work};
 
@@ -40,7 +40,7 @@ async fn the_attempt_of_a_fake_job_decides_what_the_handler_and_the_policy_see()
 
 #[tokio::test]
 async fn counters_can_be_set_one_by_one() {
-    let fresh_failures = |job: &mut windlass::core::job::Job| {
+    let fresh_failures = |job: &mut windlass::types::job::Job| {
         job.counters = Counters { attempts: 8, ..Counters::default() };
     };
     let ran = run_handler(work, FakeJob::new(Work::FailUntil(9)).change(fresh_failures), "").await;

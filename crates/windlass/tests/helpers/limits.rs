@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::breaker::{BreakerOptions, Verdict};
-use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
-use windlass::core::gate::Gate;
-use windlass::core::job::Phase;
-use windlass::core::names::{BreakerName, GroupName, LimitName, QueueName, TypeName};
-use windlass::core::outcome::AttemptOutcome;
-use windlass::core::rate_limit::{KeyBy, RateLimit};
-use windlass::core::settle::{AttemptReport, Transition};
-use windlass::core::worker::{WorkerCard, WorkerId};
 use windlass::handler::CallError;
 use windlass::limits::{LimitAt, LimitScope};
 use windlass::testing::TestWorker;
+use windlass::types::breaker::{BreakerOptions, Verdict};
+use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass::types::gate::Gate;
+use windlass::types::job::Phase;
+use windlass::types::names::{BreakerName, GroupName, LimitName, QueueName, TypeName};
+use windlass::types::outcome::AttemptOutcome;
+use windlass::types::rate_limit::{KeyBy, RateLimit};
+use windlass::types::settle::{AttemptReport, Transition};
+use windlass::types::worker::{WorkerCard, WorkerId};
 use windlass::{
     BreakerSpec, Context, Handlers, JobType, LimitOptions, RateLimitSpec, RetryPolicy, State, TypeSpec,
     WorkerOptions,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::admin::AttemptEnding;
-use windlass::core::enqueue::{NewJob, When};
-use windlass::core::job::Phase;
-use windlass::core::names::CorrelationId;
-use windlass::core::priority::Priority;
 use windlass::testing::TestWorker;
+use windlass::types::admin::AttemptEnding;
+use windlass::types::enqueue::{NewJob, When};
+use windlass::types::job::Phase;
+use windlass::types::names::CorrelationId;
+use windlass::types::priority::Priority;
 use windlass::{EnqueueError, Handlers, RetryPolicy, WorkerOptions};
 
 use crate::jobs::{Mail, Work, mail, work};
@@ -72,10 +72,10 @@ async fn retries_of_hours_are_over_in_an_instant() {
 #[tokio::test]
 async fn run_for_ends_with_the_clock_at_the_end_of_the_span() {
     let mut worker = worker();
-    let start = windlass::core::clock::Clock::now(worker.clock());
+    let start = windlass::types::clock::Clock::now(worker.clock());
     worker.client().enqueue(named("too late")).delay(MINUTE * 61).await.unwrap();
     assert!(worker.run_for(MINUTE * 60).await.is_empty());
-    assert_eq!(windlass::core::clock::Clock::now(worker.clock()).since(start), MINUTE * 60);
+    assert_eq!(windlass::types::clock::Clock::now(worker.clock()).since(start), MINUTE * 60);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A worker as far as leases are concerned: it shows signs of life, and does duties by the board that every worker has. So a
+//! A worker as far as leases are concerned: it shows heartbeats, and does duties by the board that every worker has. So a
 //! thousand of them fit into one process.
 
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, mpsc, watch};
-use windlass::core::clock::Timestamp;
-use windlass::core::duty::DutyMode;
-use windlass::core::engine::{Engine, Hint, HintListener};
-use windlass::core::lease::TermId;
-use windlass::core::names::DutyName;
-use windlass::core::worker::{Heartbeat, WorkerCard, WorkerId};
-use windlass::duties::board::{Board, BoardEffect, BoardEvent, Entry, RunReport};
+use windlass::duties::status::{DutyStatus, DutyStatusEffect, DutyStatusEvent, Entry, RunReport};
 use windlass::duties::{DutySpec, LeaseTiming};
+use windlass::types::clock::Timestamp;
+use windlass::types::duty::DutyMode;
+use windlass::types::engine::{Engine, Hint, HintListener};
+use windlass::types::lease::TermId;
+use windlass::types::names::DutyName;
+use windlass::types::worker::{Heartbeat, WorkerCard, WorkerId};
 
 /// The duties of Windlass itself, and how often they are done.
 const DUTIES: [(&str, u64); 7] = [
@@ -37,7 +37,7 @@ pub(super) struct Asked {
     pub(super) takes: AtomicU64,
     pub(super) renewals: AtomicU64,
     pub(super) releases: AtomicU64,
-    pub(super) pulses: AtomicU64,
+    pub(super) heartbeat_answers: AtomicU64,
 }
 
 impl Asked {
@@ -45,8 +45,8 @@ impl Asked {
         [&self.takes, &self.renewals, &self.releases].map(|count| count.load(Ordering::SeqCst)).iter().sum()
     }
 
-    pub(super) fn pulses(&self) -> u64 {
-        self.pulses.load(Ordering::SeqCst)
+    pub(super) fn heartbeat_answers(&self) -> u64 {
+        self.heartbeat_answers.load(Ordering::SeqCst)
     }
 }
 
@@ -69,7 +69,7 @@ impl HintListener for Hints {
     }
 }
 
-/// How often it shows a sign of life, and for how long that is good.
+/// How often it shows a heartbeat, and for how long that is good.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     pub(super) every: Duration,
@@ -92,23 +92,25 @@ impl LeaseClient {
         self.engine.register(card(worker, self.life.lease)).await.expect("the server is up");
         let started = Instant::now();
         let (told, mut answers) = mpsc::channel(ANSWERS_MAX);
-        let mut board: Option<Board> = None;
+        let mut duty_status: Option<DutyStatus> = None;
         let mut hints = self.hints.0.subscribe();
         let mut beats = tokio::time::interval(self.life.every);
         loop {
-            let wait = board
-                .as_ref()
-                .map_or(self.life.every, |board| board.wake_at().saturating_sub(started.elapsed()));
+            let wait = duty_status.as_ref().map_or(self.life.every, |duty_status| {
+                duty_status.wake_at().saturating_sub(started.elapsed())
+            });
             let event = tokio::select! {
                 _ = self.ends.changed() => break,
-                _ = beats.tick() => Some(self.pulse(worker).await),
+                _ = beats.tick() => Some(self.heartbeat_with_members(worker).await),
                 hint = hints.recv() => hint.ok().and_then(event_of),
                 answer = answers.recv() => answer,
                 () = tokio::time::sleep(wait) => None,
             };
             let now = started.elapsed();
-            if let (None, Some(BoardEvent::Pulse { worker, members, store_now })) = (&board, &event) {
-                board = Some(Board::new(
+            if let (None, Some(DutyStatusEvent::HeartbeatAnswer { worker, members, store_now })) =
+                (&duty_status, &event)
+            {
+                duty_status = Some(DutyStatus::new(
                     *worker,
                     entries(),
                     LeaseTiming::default(),
@@ -117,57 +119,62 @@ impl LeaseClient {
                     now,
                 ));
             }
-            let Some(board) = &mut board else { continue };
-            let mut effects = event.map(|event| board.on(event, now)).unwrap_or_default();
-            effects.extend(board.effects(now, TermId::from_random(fastrand::u128(..))));
+            let Some(duty_status) = &mut duty_status else { continue };
+            let mut effects = event.map(|event| duty_status.on(event, now)).unwrap_or_default();
+            effects.extend(duty_status.effects(now, TermId::from_random(fastrand::u128(..))));
             effects.into_iter().for_each(|effect| self.perform(effect, &told));
         }
     }
 
-    async fn pulse(&self, worker: WorkerId) -> BoardEvent {
-        self.asked.pulses.fetch_add(1, Ordering::SeqCst);
+    async fn heartbeat_with_members(&self, worker: WorkerId) -> DutyStatusEvent {
+        self.asked.heartbeat_answers.fetch_add(1, Ordering::SeqCst);
         let heartbeat = Heartbeat { worker, lease: self.life.lease, idle: true };
-        let pulse = self.engine.pulse(heartbeat, Timestamp::EPOCH).await.expect("the server is up");
-        BoardEvent::Pulse { worker, members: pulse.members, store_now: pulse.now }
+        let heartbeat_answer =
+            self.engine.heartbeat_with_members(heartbeat, Timestamp::EPOCH).await.expect("the server is up");
+        DutyStatusEvent::HeartbeatAnswer {
+            worker,
+            members: heartbeat_answer.members,
+            store_now: heartbeat_answer.now,
+        }
     }
 
-    fn perform(&self, effect: BoardEffect, told: &mpsc::Sender<BoardEvent>) {
+    fn perform(&self, effect: DutyStatusEffect, told: &mpsc::Sender<DutyStatusEvent>) {
         let (engine, told, asked) = (Arc::clone(&self.engine), told.clone(), &self.asked);
         match effect {
-            BoardEffect::Take(call, request) => {
+            DutyStatusEffect::Take(call, request) => {
                 asked.takes.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    let _ = told.send(BoardEvent::Taken(call, engine.take_leases(&request).await)).await;
+                    let _ = told.send(DutyStatusEvent::Taken(call, engine.take_leases(&request).await)).await;
                 });
             }
-            BoardEffect::Renew(call, renewals) => {
+            DutyStatusEffect::Renew(call, renewals) => {
                 asked.renewals.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
                     let leases: Vec<_> = renewals.iter().map(|renewal| renewal.lease.clone()).collect();
                     let named = |answers: Vec<_>| leases.into_iter().zip(answers).collect();
                     let answer = engine.renew_leases(&renewals).await.map(named);
-                    let _ = told.send(BoardEvent::Renewed(call, answer)).await;
+                    let _ = told.send(DutyStatusEvent::Renewed(call, answer)).await;
                 });
             }
-            BoardEffect::Release(releases) => {
+            DutyStatusEffect::Release(releases) => {
                 asked.releases.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move { engine.release_leases(&releases).await });
             }
             // A run that does nothing is over at once.
-            BoardEffect::Begin(begin) => {
-                let ended = BoardEvent::Ended(begin.duty, begin.run, RunReport::default());
+            DutyStatusEffect::Begin(begin) => {
+                let ended = DutyStatusEvent::Ended(begin.duty, begin.run, RunReport::default());
                 tokio::spawn(async move { told.send(ended).await });
             }
-            BoardEffect::Alert(alert) => panic!("nothing is wrong here: {alert:?}"),
-            BoardEffect::StopRun(..) | BoardEffect::Lock(..) | BoardEffect::Unlock(..) => {}
+            DutyStatusEffect::Alert(alert) => panic!("nothing is wrong here: {alert:?}"),
+            DutyStatusEffect::StopRun(..) | DutyStatusEffect::Lock(..) | DutyStatusEffect::Unlock(..) => {}
         }
     }
 }
 
-fn event_of(hint: Hint) -> Option<BoardEvent> {
+fn event_of(hint: Hint) -> Option<DutyStatusEvent> {
     match hint {
-        Hint::Lease(duty) => Some(BoardEvent::Hint(duty)),
-        Hint::Any => Some(BoardEvent::HintOfAnything),
+        Hint::Lease(duty) => Some(DutyStatusEvent::Hint(duty)),
+        Hint::Any => Some(DutyStatusEvent::HintOfAnything),
         Hint::Queue(_) | Hint::Cancel(_) | Hint::Trigger | Hint::Quiet(_) => None,
     }
 }

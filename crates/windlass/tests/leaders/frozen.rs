@@ -1,10 +1,10 @@
 //! A leader that stands still until another leads, and goes on where it was, writes nothing under its old fence.
 
 use super::at_length;
-use super::crew::{Crew, Leader, PATIENCE};
 use super::killed::{SHORT, assert_in_order};
 use super::ledger::Line;
 use super::place::Place;
+use super::workers::{Leader, PATIENCE, Workers};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_a_leader_that_stood_still_writes_nothing_under_its_old_fence() {
@@ -18,15 +18,15 @@ async fn on_redis_a_leader_that_stood_still_writes_nothing_under_its_old_fence()
 
 async fn stand_still_and_go_on(place: Place) {
     let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
-    let mut crew = Crew::start(place, SHORT).await;
+    let mut workers = Workers::start(place, SHORT).await;
     for _ in 0..rounds {
-        let leader = writing_leader(&mut crew).await;
-        crew.process(leader.pid).freeze();
-        let next = crew.leader_after(leader.fence).await;
-        until_written(&mut crew, next.fence).await;
-        crew.process(leader.pid).wake();
-        until_refused(&mut crew, leader).await;
-        assert_in_order(&mut crew).await;
+        let leader = writing_leader(&mut workers).await;
+        workers.process(leader.pid).freeze();
+        let next = workers.leader_after(leader.fence).await;
+        until_written(&mut workers, next.fence).await;
+        workers.process(leader.pid).wake();
+        until_refused(&mut workers, leader).await;
+        assert_in_order(&mut workers).await;
     }
     println!(
         "{name}: {rounds} leaders frozen past their term and woken: each was refused, and wrote nothing"
@@ -34,19 +34,19 @@ async fn stand_still_and_go_on(place: Place) {
 }
 
 /// Who leads and has written: only then there is something to be refused.
-async fn writing_leader(crew: &mut Crew) -> Leader {
-    let leader = crew.leader().await;
-    until_written(crew, leader.fence).await;
+async fn writing_leader(workers: &mut Workers) -> Leader {
+    let leader = workers.leader().await;
+    until_written(workers, leader.fence).await;
     leader
 }
 
-async fn until_written(crew: &mut Crew, fence: i64) {
-    until(async || crew.ledger.lines().await.last().is_some_and(|line| line.fence >= fence)).await;
+async fn until_written(workers: &mut Workers, fence: i64) {
+    until(async || workers.ledger.lines().await.last().is_some_and(|line| line.fence >= fence)).await;
 }
 
-async fn until_refused(crew: &mut Crew, leader: Leader) {
+async fn until_refused(workers: &mut Workers, leader: Leader) {
     let refused = Line { fence: leader.fence, pid: leader.pid.into() };
-    until(async || crew.ledger.refusals().await.contains(&refused)).await;
+    until(async || workers.ledger.refusals().await.contains(&refused)).await;
 }
 
 async fn until(mut is_so: impl AsyncFnMut() -> bool) {

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use windlass::core::limits::DUTY_EXPIRY;
+use windlass::types::limits::DUTY_EXPIRY;
 
 use super::at_length;
-use super::crew::{Crew, told};
 use super::place::Place;
 use super::process::work_if_asked;
+use super::workers::{Workers, told};
 
 /// Leases that are over soon.
 pub(super) const SHORT: Duration = Duration::from_millis(500);
@@ -36,47 +36,47 @@ async fn on_redis_another_leads_in_time_when_the_leader_is_killed_and_at_once_wh
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_usual_leases_another_leads_within_eleven_seconds() {
     let rounds = if at_length() { 3 } else { 1 };
-    let postgres = Crew::start(Place::postgres(), DUTY_EXPIRY);
-    let redis = Crew::start(Place::redis(), DUTY_EXPIRY);
+    let postgres = Workers::start(Place::postgres(), DUTY_EXPIRY);
+    let redis = Workers::start(Place::redis(), DUTY_EXPIRY);
     let (mut postgres, mut redis) = tokio::join!(postgres, redis);
     tokio::join!(kill_leaders(&mut postgres, "postgres", rounds), kill_leaders(&mut redis, "redis", rounds));
 }
 
 async fn one_leads_after_another(place: Place) {
     let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
-    let mut crew = Crew::start(place, SHORT).await;
-    kill_leaders(&mut crew, name, rounds).await;
-    end_leaders(&mut crew, name, rounds).await;
-    assert_in_order(&mut crew).await;
+    let mut workers = Workers::start(place, SHORT).await;
+    kill_leaders(&mut workers, name, rounds).await;
+    end_leaders(&mut workers, name, rounds).await;
+    assert_in_order(&mut workers).await;
 }
 
-async fn kill_leaders(crew: &mut Crew, name: &str, rounds: usize) {
+async fn kill_leaders(workers: &mut Workers, name: &str, rounds: usize) {
     let mut took = Vec::new();
     for _ in 0..rounds {
-        crew.fill_up().await;
-        let leader = crew.leader().await;
+        workers.fill_up().await;
+        let leader = workers.leader().await;
         // Dropped is killed.
-        drop(crew.take(leader.pid));
-        took.push(crew.time_to_next(leader).await);
+        drop(workers.take(leader.pid));
+        took.push(workers.time_to_next(leader).await);
     }
     judge(
-        &format!("{name}: {rounds} leaders killed, leases of {:?}", crew.expiry),
+        &format!("{name}: {rounds} leaders killed, leases of {:?}", workers.expiry),
         took,
-        crew.expiry + TAKEOVER,
+        workers.expiry + TAKEOVER,
     );
 }
 
-async fn end_leaders(crew: &mut Crew, name: &str, rounds: usize) {
+async fn end_leaders(workers: &mut Workers, name: &str, rounds: usize) {
     let mut took = Vec::new();
     for _ in 0..rounds {
-        crew.fill_up().await;
-        let leader = crew.leader().await;
-        crew.process(leader.pid).ask_to_end();
-        let (next, time) = crew.next_after(leader).await;
+        workers.fill_up().await;
+        let leader = workers.leader().await;
+        workers.process(leader.pid).ask_to_end();
+        let (next, time) = workers.next_after(leader).await;
         took.push(time);
         // However busy the machine is: it was given back, and nobody waited until it had expired.
         assert_eq!(next.takeovers, leader.takeovers, "{name}: the lease of one that ended well ran out");
-        let process = crew.take(leader.pid);
+        let process = workers.take(leader.pid);
         tokio::task::spawn_blocking(move || process.wait()).await.expect("it ends well");
     }
     judge(&format!("{name}: {rounds} leaders ended in good order"), took, HANDOVER);
@@ -90,8 +90,8 @@ fn judge(what: &str, took: Vec<Duration>, within: Duration) {
 }
 
 /// Whoever wrote, fences only rise.
-pub(super) async fn assert_in_order(crew: &mut Crew) {
-    let lines = crew.ledger.lines().await;
+pub(super) async fn assert_in_order(workers: &mut Workers) {
+    let lines = workers.ledger.lines().await;
     assert!(lines.len() > 10, "leaders wrote: {} lines", lines.len());
     let back = lines.windows(2).find(|pair| pair[0].fence > pair[1].fence);
     assert_eq!(back, None, "a line under an older fence than the one before it");

@@ -1,8 +1,8 @@
 //! What leaders write under their fences, in the server beside the leases. Each write checks its fence, as the pages tell
 //! users to do it.
 
-use windlass::core::lease::LeaseFence;
 use windlass::postgres::tokio_postgres::{self, NoTls, types::ToSql};
+use windlass::types::lease::LeaseFence;
 
 /// Who wrote something, and under which fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 mod place;
 mod ledger;
 mod process;
-mod crew;
+mod workers;
 mod killed;
 mod frozen;
 mod client;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use windlass::core::limits::{DUTY_HEARTBEAT, HEARTBEAT_EVERY, WORKER_LEASE};
 use windlass::duties::DutyMode;
 use windlass::postgres::tokio_postgres::{self, NoTls};
 use windlass::postgres::{PostgresEngine, PostgresOptions};
+use windlass::types::limits::{DUTY_HEARTBEAT, HEARTBEAT_EVERY, WORKER_LEASE};
 use windlass::{Handlers, Worker, WorkerOptions};
 
 use super::at_length;
@@ -169,9 +169,9 @@ async fn start(url: String, mode: DutyMode, plan: Plan) -> Vec<Worker> {
         workers.push(worker.expect("it starts"));
     }
     let engine = Arc::clone(workers[0].client().engine());
-    // What a worker hears with its second sign of life is of all of them.
+    // What a worker hears with its second heartbeat is of all of them.
     while engine.workers().await.expect("the server is up").iter().any(|worker| worker.beats < 2) {
-        // may sleep: nobody is told how many signs of life there were.
+        // may sleep: nobody is told how many heartbeats there were.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     workers

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass::core::engine::Engine;
 use windlass::postgres::{PostgresEngine, PostgresOptions};
 use windlass::redis::{RedisEngine, RedisOptions};
+use windlass::types::engine::Engine;
 use windlass_servers::{postgres, redis};
 
 /// A running server. Dropping it ends it.

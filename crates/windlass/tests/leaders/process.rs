@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
-use windlass::core::lease::LeaseFence;
 use windlass::duties::{Duty, DutyContext, LeaseTiming};
+use windlass::types::lease::LeaseFence;
 use windlass::{Handlers, JobType, Worker, WorkerOptions};
 
 use super::ledger::Ledger;

@@ -5,14 +5,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::engine::Engine;
-use windlass::core::rollups::roll_up::roll_up;
 use windlass::rollups::{ReportRequest, Since, Tally};
+use windlass::types::engine::Engine;
+use windlass::types::rollups::roll_up::roll_up;
 use windlass::{Client, Handlers, Worker, WorkerOptions};
 
-use super::crew::PATIENCE;
 use super::place::{Place, open};
 use super::process::{Idle, idle};
+use super::workers::PATIENCE;
 
 /// By which a process knows its server.
 const VARIABLE: &str = "WINDLASS_LEADERS_AGGREGATES_URL";

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use windlass::core::admin::{ListRequest, StoredJob};
-use windlass::core::clock::Timestamp;
-use windlass::core::names::{ScheduleName, TypeName};
-use windlass::core::schedule::Schedule;
-use windlass::core::schedules::{JobTemplate, ScheduleSpec};
+use windlass::types::admin::{ListRequest, StoredJob};
+use windlass::types::clock::Timestamp;
+use windlass::types::names::{ScheduleName, TypeName};
+use windlass::types::schedule::Schedule;
+use windlass::types::schedules::{JobTemplate, ScheduleSpec};
 use windlass::{Client, Handlers, JobType, Worker, WorkerOptions};
 
 use super::at_length;
-use super::crew::PATIENCE;
 use super::place::{Place, open};
 use super::process::{Idle, idle};
+use super::workers::PATIENCE;
 
 const SCHEDULES: usize = 1_000;
 /// From the tick to the last of its jobs.

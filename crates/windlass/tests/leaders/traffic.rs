@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use windlass::core::limits::{HEARTBEAT_EVERY, WORKER_LEASE};
 use windlass::postgres::tokio_postgres::{self, NoTls};
+use windlass::types::limits::{HEARTBEAT_EVERY, WORKER_LEASE};
 
 use super::at_length;
 use super::client::{Asked, Hints, LeaseClient, Life};
@@ -25,7 +25,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// In the short form signs of life come more often, so that all know of each other soon; leases are as they are by default.
+    /// In the short form heartbeats come more often, so that all know of each other soon; leases are as they are by default.
     fn of_this_run() -> Self {
         if at_length() {
             let life = Life { every: HEARTBEAT_EVERY, lease: WORKER_LEASE };
@@ -57,7 +57,7 @@ impl Crowd {
             let (hints, engine, asked) = (Arc::clone(hints), Arc::clone(engine), Arc::clone(&asked));
             let client = LeaseClient { engine, hints, asked, life: plan.life, ends: end.subscribe() };
             clients.spawn(client.run());
-            // may sleep: signs of life are to come all the time, and not all at once.
+            // may sleep: heartbeats are to come all the time, and not all at once.
             tokio::time::sleep(plan.life.every / u32::try_from(plan.workers).expect("not so many")).await;
         }
         let members = Self { workers: plan.workers, asked, end, clients };
@@ -65,10 +65,10 @@ impl Crowd {
         members
     }
 
-    /// Each shows two more signs of life, and so knows of all others.
+    /// Each shows two more heartbeats, and so knows of all others.
     async fn hear_each_other(&self) {
-        let enough = self.asked.pulses() + 2 * self.workers as u64;
-        while self.asked.pulses() < enough {
+        let enough = self.asked.heartbeat_answers() + 2 * self.workers as u64;
+        while self.asked.heartbeat_answers() < enough {
             // may sleep: they are watched, and nobody tells.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -112,7 +112,7 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
         calls("asked_to_stop").await * plan.life.every.as_secs_f64() / seconds / members.workers as f64;
     println!(
         "postgres: {} workers: {leases:.2} statements about leases a second ({:.2} to take, {:.2} to renew); each worker {beats:.2} \
-         signs of life a heartbeat, and {beside:.2} statements beside them",
+         heartbeats a heartbeat, and {beside:.2} statements beside them",
         members.workers,
         takes / seconds,
         renewals / seconds
@@ -120,7 +120,7 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
     members.end().await;
     assert!(renewals > 0.0, "somebody leads");
     assert!(leases <= STATEMENTS_A_SECOND, "{leases:.2} statements a second");
-    assert!((0.5..=1.2).contains(&beats), "{beats:.2} signs of life a heartbeat");
+    assert!((0.5..=1.2).contains(&beats), "{beats:.2} heartbeats a heartbeat");
     assert!(beside < 0.05, "who runs nothing need not ask what was asked to stop: {beside:.2}");
 }
 
@@ -137,13 +137,13 @@ async fn on_redis_many_workers_ask_little_about_leases_in_all() {
         let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0");
         line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
     };
-    let (before, pulses) = (scripts().await, members.asked.pulses());
+    let (before, heartbeat_answers) = (scripts().await, members.asked.heartbeat_answers());
     let (start, asked) = (Instant::now(), members.asked.about_leases());
     // may sleep: this is how long they are watched.
     tokio::time::sleep(plan.watched).await;
     let (all, seconds) = (scripts().await - before, start.elapsed().as_secs_f64());
     // A script that is under way when they are counted may fall on either side.
-    let leases = all.saturating_sub(members.asked.pulses() - pulses) as f64 / seconds;
+    let leases = all.saturating_sub(members.asked.heartbeat_answers() - heartbeat_answers) as f64 / seconds;
     let by_clients = (members.asked.about_leases() - asked) as f64 / seconds;
     println!(
         "redis: {} workers: {leases:.2} scripts about leases a second by the server's count, {by_clients:.2} by that of the workers",

@@ -10,7 +10,7 @@ use windlass_core::job::{JobState, Phase};
 use windlass_core::key::KeyScope;
 use windlass_core::limits::CRASHES_MAX;
 
-use crate::book::Moment;
+use crate::observer::Moment;
 use crate::plan::FAILURES_MAX;
 use crate::world::World;
 
@@ -39,7 +39,7 @@ impl World {
         let t = &queue.totals;
         let ended = t.succeeded + t.dead + t.cancelled;
         if t.enqueued != ended + queue.counts.unfinished() {
-            self.book.broke("totals", format!("{t:?} do not add up with {:?}", queue.counts));
+            self.observer.broke("totals", format!("{t:?} do not add up with {:?}", queue.counts));
         }
     }
 
@@ -56,7 +56,7 @@ impl World {
             }
         }
         if counted != queue.counts {
-            self.book.broke("counts", format!("rows say {counted:?}, the queue {:?}", queue.counts));
+            self.observer.broke("counts", format!("rows say {counted:?}, the queue {:?}", queue.counts));
         }
     }
 
@@ -73,7 +73,7 @@ impl World {
             let key = (record.job.job_type.to_string(), claim.key.to_string());
             if let Some(other) = holders.insert(key, record.job.id) {
                 let text = format!("jobs {other} and {} hold the same key", record.job.id);
-                self.book.broke("key held twice", text);
+                self.observer.broke("key held twice", text);
             }
         }
     }
@@ -85,11 +85,11 @@ impl World {
             if let JobState::Running { worker, .. } = record.state
                 && !workers.iter().any(|sighting| sighting.card.id == worker)
             {
-                self.book.broke("running without a worker", format!("job {} of {worker}", record.job.id));
+                self.observer.broke("running without a worker", format!("job {} of {worker}", record.job.id));
             }
             if record.job.counters.failures > FAILURES_MAX || record.job.counters.crashes > CRASHES_MAX {
                 let text = format!("job {} has {:?}", record.job.id, record.job.counters);
-                self.book.broke("over limits", text);
+                self.observer.broke("over limits", text);
             }
         }
     }
@@ -111,7 +111,7 @@ impl World {
                     ));
                 }
             }
-            over.into_iter().for_each(|text| self.book.broke("pool over its bound", text));
+            over.into_iter().for_each(|text| self.observer.broke("pool over its bound", text));
         }
     }
 
@@ -143,7 +143,7 @@ impl World {
                 }
             }
         }
-        found.into_iter().for_each(|text| self.book.broke("idle beside work", text));
+        found.into_iter().for_each(|text| self.observer.broke("idle beside work", text));
     }
 
     /// Whether everything has ended.
@@ -158,15 +158,15 @@ impl World {
             let left: Vec<_> =
                 self.store.jobs().into_iter().filter(|record| !record.phase().has_ended()).take(3).collect();
             let text = format!("after {DRAIN_WITHIN:?} there are left, among others, {left:?}");
-            self.book.broke("not drained", text);
+            self.observer.broke("not drained", text);
         }
         let moment = Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: None };
-        self.book.dump(&moment);
+        self.observer.dump(&moment);
         let rules = Rules { drained: true, failures_max: Some(FAILURES_MAX), crashes_max: CRASHES_MAX };
-        let verdict = check(&self.book.history, &rules);
+        let verdict = check(&self.observer.history, &rules);
         for (kind, findings) in verdict.faults() {
             for finding in findings {
-                self.book.broke(kind, finding.to_string());
+                self.observer.broke(kind, finding.to_string());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One history, from its seed to its verdict.
 
-use crate::book::Violation;
 use crate::checks::DRAIN_WITHIN;
+use crate::observer::Violation;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -24,7 +24,7 @@ pub(crate) struct Told {
 pub(crate) fn tell(seed: u64, keep_trace: bool) -> Told {
     let mut world = World::new(Plan::of(seed));
     world.trace.keep = keep_trace;
-    while world.book.found.is_empty() && world.steps < STEPS_MAX && world.step() {
+    while world.observer.found.is_empty() && world.steps < STEPS_MAX && world.step() {
         match world.healed {
             None if world.steps.is_multiple_of(CHECK_EVERY) => world.check_along_the_way(),
             None => {}
@@ -38,14 +38,14 @@ pub(crate) fn tell(seed: u64, keep_trace: bool) -> Told {
         }
     }
     if world.steps >= STEPS_MAX {
-        world.book.broke("ran away", format!("{STEPS_MAX} steps in {:?}", world.now));
+        world.observer.broke("ran away", format!("{STEPS_MAX} steps in {:?}", world.now));
     }
     Told {
         steps: world.steps,
-        effects: world.book.effects,
+        effects: world.observer.effects,
         virtual_secs: world.now.as_secs(),
         hash: world.trace.hash(),
         tail: world.trace.tail(),
-        found: world.book.found,
+        found: world.observer.found,
     }
 }

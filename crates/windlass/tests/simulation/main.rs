@@ -11,7 +11,7 @@ mod process;
 mod producer;
 mod world;
 mod trouble;
-mod book;
+mod observer;
 mod checks;
 mod trace;
 mod history;

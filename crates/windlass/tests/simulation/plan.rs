@@ -16,7 +16,7 @@ use crate::test_rng::TestRng;
 
 /// Tries of a failing job.
 pub(crate) const FAILURES_MAX: u32 = 3;
-/// A worker's sign of life is good for this long.
+/// A worker's heartbeat is good for this long.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(10);
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(5);

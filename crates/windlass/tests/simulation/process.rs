@@ -10,17 +10,17 @@ mod ending;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass::duties::board::{Board, BoardEvent};
+use windlass::duties::status::{DutyStatus, DutyStatusEvent};
 use windlass::maintenance::Observer;
 use windlass::worker::Moment;
 use windlass::worker::heart::Heart;
-use windlass::worker::pool::{Event, Pool, Trouble};
+use windlass::worker::pool::{CallFailure, Event, Pool};
 use windlass::worker::settle::BatchNumber;
 use windlass_core::claim::{ClaimAnswer, ClaimToken, Claimed, Fence};
 use windlass_core::duty::runner::RunId;
 use windlass_core::engine::Hint;
 use windlass_core::error::EngineError;
-use windlass_core::lease::keeper::LeaseCall;
+use windlass_core::lease::lease_client::LeaseCall;
 use windlass_core::lease::{LeaseFence, Taking};
 use windlass_core::lease_watch::WatchPace;
 use windlass_core::limits::CRASHES_MAX;
@@ -77,7 +77,7 @@ pub(crate) enum Wish {
     },
     /// About to settle, for the first time.
     Ended(Settlement),
-    BeatFailed(WorkerId),
+    HeartbeatFailed(WorkerId),
     /// It has left: cleanly, or because the time for it was over.
     Leaves {
         worker: WorkerId,
@@ -110,13 +110,13 @@ pub(crate) struct Body {
     pub(crate) pools: Vec<Pool>,
     pub(crate) idle_since: Vec<Option<Duration>>,
     heart: Heart,
-    /// There is none before the first sign of life was answered.
-    board: Option<Board>,
+    /// There is none before the first heartbeat was answered.
+    duty_status: Option<DutyStatus>,
     observer: Observer,
     chores: BTreeMap<Chore, Doing>,
     renewals: BTreeMap<LeaseCall, Vec<LeaseFence>>,
     has_watched: bool,
-    failed_beats: u64,
+    failed_heartbeats: u64,
     runs: BTreeMap<Fence, Run>,
     told: BTreeSet<Fence>,
     next_run: u64,
@@ -190,12 +190,12 @@ impl Body {
             pools: Vec::new(),
             idle_since: Vec::new(),
             heart: Heart::new(LEASE, BEAT_EVERY, Moment::ZERO),
-            board: None,
+            duty_status: None,
             observer: Observer::new(WatchPace { heartbeat: BEAT_EVERY, sweep: SWEEP_EVERY }, CRASHES_MAX),
             chores: BTreeMap::new(),
             renewals: BTreeMap::new(),
             has_watched: false,
-            failed_beats: 0,
+            failed_heartbeats: 0,
             runs: BTreeMap::new(),
             told: BTreeSet::new(),
             next_run: 0,
@@ -223,11 +223,11 @@ impl Body {
             (Part::Declare | Part::Register, Err(_)) => out.push(Wish::Later(AGAIN, Input::Boot)),
             (Part::Register, Ok(_)) => self.come_up(now, plan),
             (Part::Claim(at, token), answer) => {
-                let answer = answer.map_err(|error| trouble(&error));
+                let answer = answer.map_err(|error| failure(&error));
                 self.tell(at, Event::ClaimAnswered(token, answer.map(claimed)), now);
             }
             (Part::Settle(at, number), answer) => {
-                let answer = answer.map_err(|error| trouble(&error));
+                let answer = answer.map_err(|error| failure(&error));
                 self.tell(at, Event::SettleAnswered(number, answer.map(settled)), now);
             }
             (Part::Heart, answer) => self.beaten(answer, now, plan, out),
@@ -236,7 +236,7 @@ impl Body {
             (Part::Chore(chore, run), answer) => self.chore_answered(chore, run, answer, now, out),
             (Part::Take(call), answer) => {
                 let answer = answer.map(taken);
-                self.tell_board(BoardEvent::Taken(call, answer), now, out);
+                self.tell_board(DutyStatusEvent::Taken(call, answer), now, out);
             }
             (Part::Renew(call), answer) => self.leases_renewed(call, answer, now, out),
             (Part::Release, _) => {}
@@ -276,8 +276,8 @@ impl Body {
         if self.stage == Stage::Up {
             at = at.min(self.heart.wake_at());
         }
-        if let Some(board) = &self.board {
-            at = at.min(board.wake_at().max(now));
+        if let Some(duty_status) = &self.duty_status {
+            at = at.min(duty_status.wake_at().max(now));
         }
         if self.stage != Stage::Leaving && at < Moment::MAX {
             self.wake += 1;
@@ -314,11 +314,11 @@ fn settled(reply: Reply) -> Vec<Settled> {
 }
 
 /// As the shell around a pool tells it.
-fn trouble(error: &EngineError) -> Trouble {
+fn failure(error: &EngineError) -> CallFailure {
     match error {
-        error if error.is_unknown() => Trouble::Unknown,
-        error if error.is_passing() => Trouble::NotDone,
-        EngineError::Unusable { .. } => Trouble::NotDone,
-        _ => Trouble::Refused,
+        error if error.is_unknown() => CallFailure::Unknown,
+        error if error.is_passing() => CallFailure::NotDone,
+        EngineError::Unusable { .. } => CallFailure::NotDone,
+        _ => CallFailure::Refused,
     }
 }

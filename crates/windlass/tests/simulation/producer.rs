@@ -10,7 +10,7 @@ use windlass_core::names::Key;
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 
-use crate::book::{Book, Moment};
+use crate::observer::{Moment, Observer};
 use crate::plan::type_names;
 use crate::store::{Answer, Call, Reply};
 use crate::test_rng::TestRng;
@@ -56,11 +56,11 @@ impl Producer {
     }
 
     /// Makes a new request.
-    pub(crate) fn produce(&mut self, book: &mut Book, at: &Moment<'_>) -> EnqueueRequest {
+    pub(crate) fn produce(&mut self, observer: &mut Observer, at: &Moment<'_>) -> EnqueueRequest {
         let count = if self.rng.per_mille(200) { self.rng.between(2, 12) } else { 1 };
         let jobs: Vec<_> = (0..count).map(|_| self.new_job()).collect();
         for job in &jobs {
-            book.invoked(&uid(job), at);
+            observer.invoked(&uid(job), at);
         }
         let request = EnqueueRequest { request: RequestId::from_random(self.rng.bits128()), jobs };
         self.under_way = Some(UnderWay { request: request.clone(), tries: 1, rounds: 0, is_asked: false });
@@ -95,10 +95,10 @@ impl Producer {
     }
 
     /// An answer came, or the news that none will.
-    pub(crate) fn answered(&mut self, answer: Answer, book: &mut Book, at: &Moment<'_>) -> Next {
+    pub(crate) fn answered(&mut self, answer: Answer, observer: &mut Observer, at: &Moment<'_>) -> Next {
         let Some(under_way) = &mut self.under_way else { return Next::Rest };
         if under_way.is_asked {
-            return self.told(answer, book, at);
+            return self.told(answer, observer, at);
         }
         let answer = answer.map(|reply| match reply {
             Reply::EnqueueAnswer(answers) => answers,
@@ -111,9 +111,9 @@ impl Producer {
                 return Next::SendAfter(self.rng.millis(10, 2000));
             }
             Judged::Again(after) => return Next::SendAfter(after),
-            Judged::Answered(answers) => tell(&under_way.request, &answers, book, at),
+            Judged::Answered(answers) => tell(&under_way.request, &answers, observer, at),
             Judged::NotStored(_) => {
-                under_way.request.jobs.iter().for_each(|job| book.not_stored(&uid(job), at));
+                under_way.request.jobs.iter().for_each(|job| observer.not_stored(&uid(job), at));
             }
             // A caller who gave the request a name tries again under it; another lets it be.
             Judged::Unknown if under_way.rounds < 2 && self.rng.per_mille(600) => {
@@ -122,7 +122,7 @@ impl Producer {
                 return Next::SendAfter(self.rng.millis(1000, 20_000));
             }
             Judged::Unknown => {
-                under_way.request.jobs.iter().for_each(|job| book.answered(&uid(job), None, at));
+                under_way.request.jobs.iter().for_each(|job| observer.answered(&uid(job), None, at));
             }
         }
         self.under_way = None;
@@ -130,10 +130,10 @@ impl Producer {
     }
 
     /// What became of a request. One that was not stored is put in again under a new name.
-    fn told(&mut self, answer: Answer, book: &mut Book, at: &Moment<'_>) -> Next {
+    fn told(&mut self, answer: Answer, observer: &mut Observer, at: &Moment<'_>) -> Next {
         let Some(under_way) = &mut self.under_way else { return Next::Rest };
         match answer {
-            Ok(Reply::Receipt(Some(answers))) => tell(&under_way.request, &answers, book, at),
+            Ok(Reply::Receipt(Some(answers))) => tell(&under_way.request, &answers, observer, at),
             Ok(Reply::Receipt(None)) => {
                 let request = RequestId::from_random(self.rng.bits128());
                 under_way.request.request = request;
@@ -148,9 +148,9 @@ impl Producer {
     }
 }
 
-fn tell(request: &EnqueueRequest, answers: &[EnqueueAnswer], book: &mut Book, at: &Moment<'_>) {
+fn tell(request: &EnqueueRequest, answers: &[EnqueueAnswer], observer: &mut Observer, at: &Moment<'_>) {
     for (job, answer) in request.jobs.iter().zip(answers) {
-        book.answered(&uid(job), Some(answer), at);
+        observer.answered(&uid(job), Some(answer), at);
     }
 }
 

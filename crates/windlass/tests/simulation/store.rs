@@ -21,7 +21,7 @@ use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, Renewed,
 use windlass_core::limits::{LIST_PAGE_MAX, MAINTENANCE_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::worker::{Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, HeartbeatAnswer, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::test_rng::TestRng;
 
@@ -33,7 +33,7 @@ pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) enum Call {
     Declare(Declaration),
     Register(WorkerCard),
-    Pulse(Heartbeat),
+    HeartbeatAnswer(Heartbeat),
     Retire(WorkerId),
     Claim(ClaimRequest),
     Settle(Vec<Settlement>),
@@ -62,7 +62,7 @@ impl Call {
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Done,
-    Pulse(Pulse),
+    HeartbeatAnswer(HeartbeatAnswer),
     Claimed(ClaimAnswer),
     Settled(Vec<Settled>),
     Workers(Vec<WorkerSighting>),
@@ -170,7 +170,9 @@ impl Store {
         match call {
             Call::Declare(declaration) => ready(engine.declare(declaration)).map(|()| Reply::Done),
             Call::Register(card) => ready(engine.register(card)).map(|()| Reply::Done),
-            Call::Pulse(heartbeat) => ready(engine.pulse(heartbeat, self.now())).map(Reply::Pulse),
+            Call::HeartbeatAnswer(heartbeat) => {
+                ready(engine.heartbeat_with_members(heartbeat, self.now())).map(Reply::HeartbeatAnswer)
+            }
             Call::Retire(worker) => ready(engine.retire(worker)).map(|()| Reply::Done),
             Call::Claim(request) => ready(engine.claim(request)).map(Reply::Claimed),
             Call::Settle(batch) => ready(engine.settle(batch)).map(Reply::Settled),

@@ -6,7 +6,7 @@ use windlass_conformance::history::FaultKind;
 use windlass_core::engine::Hint;
 use windlass_core::job::Phase;
 
-use crate::book::Moment;
+use crate::observer::Moment;
 use crate::plan::{BEAT_EVERY, queue_names};
 use crate::process::Input;
 use crate::store::Call;
@@ -46,7 +46,7 @@ impl World {
             Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: Some(at) };
         // It is itself again when its heart has beaten: until then it may begin what is no longer its own.
         let until = self.now + lasts + BEAT_EVERY;
-        self.book.fault(FaultKind::Freeze, worker, Some(until), &moment);
+        self.observer.fault(FaultKind::Freeze, worker, Some(until), &moment);
         self.later(lasts, Happening::Thaws { at, life });
     }
 
@@ -87,7 +87,7 @@ impl World {
         if self.healed.is_some() {
             return;
         }
-        let jobs = self.book.known_jobs();
+        let jobs = self.observer.known_jobs();
         let queue = self.rng.pick(&queue_names()).expect("two").clone();
         let job = self.rng.pick(&jobs).copied();
         match (self.rng.below(10), job) {

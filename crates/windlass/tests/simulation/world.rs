@@ -9,7 +9,7 @@ use windlass_core::claim::Fence;
 use windlass_core::engine::Hint;
 use windlass_core::job::JobId;
 
-use crate::book::{Book, Moment};
+use crate::observer::{Moment, Observer};
 use crate::plan::{BEAT_EVERY, Plan};
 use crate::process::{Input, Part, Process, Wish};
 use crate::producer::{Next, Producer};
@@ -80,7 +80,7 @@ pub(crate) struct World {
     calls: BTreeMap<u64, OnItsWay>,
     pub(crate) rng: TestRng,
     pub(crate) store: Store,
-    pub(crate) book: Book,
+    pub(crate) observer: Observer,
     pub(crate) processes: Vec<Process>,
     pub(crate) producers: Vec<Producer>,
     pub(crate) away: Option<(Away, Duration)>,
@@ -109,7 +109,7 @@ impl World {
             calls: BTreeMap::new(),
             rng: TestRng::of(seed, 2),
             store: Store::new(),
-            book: Book::default(),
+            observer: Observer::default(),
             processes,
             producers,
             away: None,
@@ -238,7 +238,7 @@ impl World {
         let (caller, call, back) = (on_its_way.caller, on_its_way.call.clone(), on_its_way.back);
         let answer = self.store.apply(call.clone());
         let process = if let Caller::Process { at, .. } = caller { Some(at) } else { None };
-        self.book.saw(
+        self.observer.saw(
             &call,
             &answer,
             &Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process },
@@ -261,7 +261,7 @@ impl World {
             Caller::Producer(at) => {
                 let moment =
                     Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: None };
-                match self.producers[at].answered(answer, &mut self.book, &moment) {
+                match self.producers[at].answered(answer, &mut self.observer, &moment) {
                     Next::SendAfter(after) => self.later(after, Happening::SendsAgain { at }),
                     Next::Rest => {
                         let pause = self.producers[at].pause();
@@ -343,7 +343,7 @@ impl World {
                 Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: Some(at) };
             // Whoever had asked to be let out may be let out in time, and then its jobs count no crash.
             let kind = if leaving { FaultKind::FailedCall } else { FaultKind::Kill };
-            self.book.fault(kind, worker, None, &moment);
+            self.observer.fault(kind, worker, None, &moment);
             let after = self.rng.millis(500, 20_000);
             self.later(after, Happening::Starts { at });
         }
@@ -360,17 +360,17 @@ impl World {
                 Wish::DieAfter(after, fence, run) => {
                     self.later(after, Happening::Dies { at, life, fence, run });
                 }
-                Wish::Started { claimed, worker } => self.book.started(&claimed, worker, &moment),
-                Wish::Ended(settlement) => self.book.ended(&settlement, &moment),
+                Wish::Started { claimed, worker } => self.observer.started(&claimed, worker, &moment),
+                Wish::Ended(settlement) => self.observer.ended(&settlement, &moment),
                 // It is cut off until a later beat gets through; the next one may fail as late as this.
-                Wish::BeatFailed(worker) => {
+                Wish::HeartbeatFailed(worker) => {
                     let until = Some(self.now + BEAT_EVERY + CALL_DEADLINE);
-                    self.book.fault(FaultKind::FailedCall, worker, until, &moment);
+                    self.observer.fault(FaultKind::FailedCall, worker, until, &moment);
                 }
                 Wish::Leaves { worker, clean } => {
-                    self.book.leaves(worker, clean);
+                    self.observer.leaves(worker, clean);
                     if !clean {
-                        self.book.fault(FaultKind::FailedCall, worker, None, &moment);
+                        self.observer.fault(FaultKind::FailedCall, worker, None, &moment);
                     }
                 }
                 Wish::Gone => {
@@ -378,7 +378,7 @@ impl World {
                     let after = self.rng.millis(500, 20_000);
                     self.later(after, Happening::Starts { at });
                 }
-                Wish::Broke(check, text) => self.book.broke(check, text),
+                Wish::Broke(check, text) => self.observer.broke(check, text),
             }
         }
     }
@@ -389,7 +389,7 @@ impl World {
             return;
         }
         let moment = Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: None };
-        let request = self.producers[at].produce(&mut self.book, &moment);
+        let request = self.producers[at].produce(&mut self.observer, &moment);
         self.send(Caller::Producer(at), Call::Enqueue(request));
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::core::admin::StoredJob;
-use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
+use windlass::types::admin::StoredJob;
+use windlass::types::engine::Engine;
+use windlass::types::job::Phase;
 use windlass::{
     Client, Context, Handlers, JobId, JobType, Outcome, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };

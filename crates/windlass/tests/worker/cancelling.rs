@@ -1,7 +1,7 @@
 //! Jobs that are asked to stop.
 
-use windlass::core::admin::CancelAnswer;
-use windlass::core::job::{JobState, Phase};
+use windlass::types::admin::CancelAnswer;
+use windlass::types::job::{JobState, Phase};
 
 use crate::bench::{Act, Bench};
 

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use windlass::core::admin::Changed;
-use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
-use windlass::core::engine::Engine;
-use windlass::core::gate::Gate;
-use windlass::core::job::{JobState, Phase};
-use windlass::core::lease::StoredLease;
-use windlass::core::rate_limit::RateLimit;
-use windlass::core::worker::{WorkerCard, WorkerId};
 use windlass::duties::{Duty, DutyContext, DutyMode, DutyName, LeaseTiming};
 use windlass::limits::{LimitAt, LimitScope};
+use windlass::types::admin::Changed;
+use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass::types::engine::Engine;
+use windlass::types::gate::Gate;
+use windlass::types::job::{JobState, Phase};
+use windlass::types::lease::StoredLease;
+use windlass::types::rate_limit::RateLimit;
+use windlass::types::worker::{WorkerCard, WorkerId};
 use windlass::{LimitOptions, RateLimitSpec, StartError, WorkerOptions};
 
 use crate::bench::{Act, Bench, PATIENCE};

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
-use windlass::core::admin::AttemptEnding;
-use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
+use windlass::types::admin::AttemptEnding;
+use windlass::types::engine::Engine;
+use windlass::types::job::Phase;
 use windlass::{EnqueueError, Handlers, JobId, JobType, State, Stopped, Worker, WorkerOptions};
 
 use crate::bench::{Act, Bench};

@@ -1,10 +1,10 @@
 //! Putting jobs in: what a caller is told.
 
-use windlass::core::admin::ListRequest;
-use windlass::core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
-use windlass::core::error::EngineError;
-use windlass::core::names::TypeName;
-use windlass::core::payload::Payload;
+use windlass::types::admin::ListRequest;
+use windlass::types::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
+use windlass::types::error::EngineError;
+use windlass::types::names::TypeName;
+use windlass::types::payload::Payload;
 use windlass::{EnqueueError, EnqueueOutcome, Handle, JobType};
 
 use crate::bench::{Act, Bench};

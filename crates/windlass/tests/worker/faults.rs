@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use windlass::core::admin::{AttemptEnding, ListRequest};
-use windlass::core::job::{JobId, JobState, Phase};
-use windlass::core::limits::LIST_PAGE_MAX;
-use windlass::core::worker::{WorkerId, WorkerSighting};
 use windlass::duties::LeaseTiming;
+use windlass::types::admin::{AttemptEnding, ListRequest};
+use windlass::types::job::{JobId, JobState, Phase};
+use windlass::types::limits::LIST_PAGE_MAX;
+use windlass::types::worker::{WorkerId, WorkerSighting};
 use windlass::{Client, EnqueueError, Worker, WorkerOptions};
 use windlass_conformance::history::{Event, FaultKind, Rules, Uid, check, dump};
 use windlass_servers::proxy::Proxy;
 
 use crate::bench::PATIENCE;
 use crate::struck::{self, Server};
-use book::Book;
 use errand::{Errand, handlers};
 use process::{Process, work_if_asked};
+use shared_ledger::SharedLedger;
 
-#[path = "../../../windlass-engines/tests/crew/book.rs"]
-mod book;
+#[path = "../../../windlass-engines/tests/workers/shared_ledger.rs"]
+mod shared_ledger;
 #[path = "faults/errand.rs"]
 mod errand;
 #[path = "faults/process.rs"]
 mod process;
 
-/// A sign of life is good for so long.
+/// A heartbeat is good for so long.
 const LEASE: Duration = Duration::from_millis(500);
 /// Somebody who lost touch while a server was away may be declared dead when it is back.
 const AFTERMATH: Duration = Duration::from_secs(2);
@@ -59,7 +59,7 @@ fn options(lease: Duration) -> WorkerOptions {
 struct Place {
     server: Server,
     proxy: Proxy,
-    book: Arc<Book>,
+    shared_ledger: Arc<SharedLedger>,
     workers: Vec<Worker>,
     producers: JoinSet<()>,
     stop: Arc<AtomicBool>,
@@ -75,10 +75,10 @@ impl Place {
     async fn start_with(lease: Duration) -> Self {
         let server = struck::start();
         let proxy = Proxy::start(server.address()).expect("it starts");
-        let (book, stop) = (Arc::new(Book::begin()), Arc::<AtomicBool>::default());
+        let (shared_ledger, stop) = (Arc::new(SharedLedger::begin()), Arc::<AtomicBool>::default());
         let (mut workers, worked) = (Vec::new(), watch::Sender::default());
         for url in [server.url(), proxy.url(&server.url())] {
-            let handlers = handlers(&book, "here", &worked);
+            let handlers = handlers(&shared_ledger, "here", &worked);
             workers.push(
                 Worker::start(struck::open(&url).await, handlers, options(lease)).await.expect("it starts"),
             );
@@ -86,9 +86,9 @@ impl Place {
         let mut producers = JoinSet::new();
         for name in 0..4 {
             let client = workers[1].client().clone();
-            producers.spawn(produce(client, Arc::clone(&book), name, Arc::clone(&stop)));
+            producers.spawn(produce(client, Arc::clone(&shared_ledger), name, Arc::clone(&stop)));
         }
-        Self { server, proxy, book, workers, producers, stop, worked }
+        Self { server, proxy, shared_ledger, workers, producers, stop, worked }
     }
 
     fn client(&self) -> &Client {
@@ -124,9 +124,9 @@ impl Place {
             // The end of the last one is stored a little after its handler's.
             let _ = tokio::time::timeout(LOOK_EVERY, worked.changed()).await;
         }
-        let mut history = self.book.read();
+        let mut history = self.shared_ledger.read();
         let engine = self.client().engine();
-        let uid_of = |record: &windlass::core::admin::StoredJob| {
+        let uid_of = |record: &windlass::types::admin::StoredJob| {
             record.job.payload.decode::<Errand>().ok().map(|errand| errand.uid)
         };
         history.entries.extend(dump(&**engine, uid_of).await.expect("the server is up"));
@@ -149,7 +149,7 @@ impl Place {
 }
 
 /// Puts jobs in, one of three with a key. What has no answer has none in the book.
-async fn produce(client: Client, book: Arc<Book>, name: u8, stop: Arc<AtomicBool>) {
+async fn produce(client: Client, shared_ledger: Arc<SharedLedger>, name: u8, stop: Arc<AtomicBool>) {
     let mut pace = tokio::time::interval(PACE);
     for n in 0.. {
         pace.tick().await;
@@ -157,13 +157,13 @@ async fn produce(client: Client, book: Arc<Book>, name: u8, stop: Arc<AtomicBool
             return;
         }
         let uid = Uid(format!("{name}/{n}"));
-        book.note(Event::Invoke { uid: uid.clone(), due: None });
+        shared_ledger.note(Event::Invoke { uid: uid.clone(), due: None });
         let enqueue = client.enqueue(Errand { uid: uid.clone() });
         let placed = if n % 3 == 0 { enqueue.key(&uid.0).await } else { enqueue.await };
         match placed {
-            Ok(placed) => book.note(Event::Acknowledged { uid, job: placed.id }),
+            Ok(placed) => shared_ledger.note(Event::Acknowledged { uid, job: placed.id }),
             Err(EnqueueError::Unknown(_)) => {}
-            Err(EnqueueError::NotStored(_)) => book.note(Event::Refused { uid }),
+            Err(EnqueueError::NotStored(_)) => shared_ledger.note(Event::Refused { uid }),
             Err(error) => panic!("expected an error that passes, got {error:?}"),
         }
     }
@@ -176,10 +176,10 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_server_is_killed_again
         place.let_work(200).await;
         let server = &mut place.server;
         let kill = || server.kill().and_then(|()| server.restart());
-        let killed = place.book.fault(FaultKind::StoreAway, || tokio::task::block_in_place(kill));
+        let killed = place.shared_ledger.fault(FaultKind::StoreAway, || tokio::task::block_in_place(kill));
         killed.expect("it starts again");
-        let back = place.book.now();
-        place.book.note_fault_until(FaultKind::StoreAway, None, back, back.plus(AFTERMATH));
+        let back = place.shared_ledger.now();
+        place.shared_ledger.note_fault_until(FaultKind::StoreAway, None, back, back.plus(AFTERMATH));
     }
     place.let_work(200).await;
     place.end().await;
@@ -189,7 +189,7 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_server_is_killed_again
 async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_connections_are_cut_and_answers_swallowed() {
     let place = Place::start().await;
     place.let_work(200).await;
-    let from = place.book.now();
+    let from = place.shared_ledger.now();
     for cut in 0..CUTS {
         match cut % 3 {
             0 => place.proxy.cut_all(),
@@ -207,7 +207,12 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_connections_are_cut_an
         place.let_work(30).await;
     }
     place.proxy.cut_after_answers(usize::MAX);
-    place.book.note_fault_until(FaultKind::LostAnswer, None, from, place.book.now().plus(AFTERMATH));
+    place.shared_ledger.note_fault_until(
+        FaultKind::LostAnswer,
+        None,
+        from,
+        place.shared_ledger.now().plus(AFTERMATH),
+    );
     place.end().await;
 }
 
@@ -218,7 +223,7 @@ async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its
     let place = Place::start_with(lease).await;
     place.let_work(200).await;
     let before = workers(&place).await;
-    let frozen = place.book.fault(FaultKind::StoreAway, || {
+    let frozen = place.shared_ledger.fault(FaultKind::StoreAway, || {
         place.server.freeze().expect("it is stopped");
         // may sleep: so long the server stands still.
         tokio::task::block_in_place(|| std::thread::sleep(2 * lease));
@@ -237,7 +242,7 @@ async fn a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_the
         return;
     }
     let place = Place::start().await;
-    let process = Process::start(&place.server.url(), &place.book);
+    let process = Process::start(&place.server.url(), &place.shared_ledger);
     let mut robbed = 0;
     for _ in 0..FREEZES_MAX {
         place.let_work(100).await;
@@ -257,7 +262,7 @@ async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
         seen.iter().find(|one| one.card.pid == process.pid() && one.running > 0).map(|one| one.card.id)
     };
     let worker = seen(place, of_process).await;
-    let from = place.book.now();
+    let from = place.shared_ledger.now();
     process.freeze();
     let held = held_by(place, worker).await;
     let is_gone = |seen: &[WorkerSighting]| seen.iter().all(|one| one.card.id != worker).then_some(());
@@ -267,7 +272,7 @@ async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
         seen.iter().any(|one| one.card.pid == process.pid() && one.card.id != worker).then_some(())
     };
     seen(place, is_back).await;
-    place.book.note_fault(FaultKind::Freeze, Some(process.name()), from);
+    place.shared_ledger.note_fault(FaultKind::Freeze, Some(process.name()), from);
     let mut robbed = 0;
     for id in held {
         let attempts = place.client().engine().attempts(id).await.expect("the server is up");

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::engine::Engine;
-use windlass::core::job::{JobState, Phase};
-use windlass::core::queue::QueueSpec;
-use windlass::core::worker::{WorkerId, WorkerSighting};
 use windlass::duties::LeaseTiming;
+use windlass::types::engine::Engine;
+use windlass::types::job::{JobState, Phase};
+use windlass::types::queue::QueueSpec;
+use windlass::types::worker::{WorkerId, WorkerSighting};
 use windlass::{JobId, WorkerOptions};
 
 use crate::bench::{Act, Bench, PATIENCE};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use windlass::core::job::{JobState, Phase};
-use windlass::core::outcome::AttemptOutcome;
+use windlass::types::job::{JobState, Phase};
+use windlass::types::outcome::AttemptOutcome;
 use windlass::{
     Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, StartError, State, TypeSpec, Worker,
     WorkerOptions,
@@ -119,6 +119,6 @@ async fn a_payload_that_no_longer_decodes_is_buried_and_holds_up_nobody() {
     bench.until(new, Phase::Succeeded).await;
     let record = bench.until(old, Phase::Dead).await;
     let JobState::Dead { error, .. } = record.state else { panic!("dead") };
-    assert_eq!(error.kind, windlass::core::outcome::ErrorKind::Undecodable);
+    assert_eq!(error.kind, windlass::types::outcome::ErrorKind::Undecodable);
     assert_eq!(record.job.counters.attempts, 1);
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass::core::breaker::{BreakerOptions, BreakerState, Stand};
-use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Fence, Suspects};
-use windlass::core::engine::{Engine, RescueRequest};
-use windlass::core::gate::Gate;
-use windlass::core::job::{JobState, Phase};
-use windlass::core::lease_watch::Suspicion;
-use windlass::core::names::{BreakerName, LimitName, QueueName, TypeName};
-use windlass::core::policies::Saved;
-use windlass::core::rate_limit::{KeyBy, RateLimit};
-use windlass::core::worker::{WorkerCard, WorkerId};
 use windlass::limits::{LimitAt, LimitScope};
+use windlass::types::breaker::{BreakerOptions, BreakerState, CircuitState};
+use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Fence, Suspects};
+use windlass::types::engine::{Engine, RescueRequest};
+use windlass::types::gate::Gate;
+use windlass::types::job::{JobState, Phase};
+use windlass::types::lease_watch::Suspicion;
+use windlass::types::names::{BreakerName, LimitName, QueueName, TypeName};
+use windlass::types::policies::Saved;
+use windlass::types::rate_limit::{KeyBy, RateLimit};
+use windlass::types::worker::{WorkerCard, WorkerId};
 use windlass::{
     BreakerSpec, Client, ClientOptions, EnqueueError, LimitOptions, RateLimitSpec, Stopped, WorkerOptions,
 };
@@ -164,7 +164,8 @@ async fn when_the_worker_of_the_probe_has_died_another_probes() {
     let (worker, fence) = claimed_by_one_that_dies(&first.engine).await;
     assert_eq!(fence.job, probe);
     let name = BreakerName::parse("shop").expect("it is a name");
-    let held = BreakerState { stand: Stand::HalfOpen, probes: vec![fence], ..BreakerState::default() };
+    let held =
+        BreakerState { circuit: CircuitState::HalfOpen, probes: vec![fence], ..BreakerState::default() };
     let saved = first.engine.save_breaker(&name, 0, &held).await.expect("the engine is up");
     assert_eq!(saved, Saved::Done);
     // Without maintenance: only the test takes the job of the dead worker back.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use windlass::MemoryEngine;
-use windlass::core::engine::Engine;
+use windlass::types::engine::Engine;
 
 mod rollups;
 mod bench;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
-use windlass::core::breaker::BreakerEvent;
-use windlass::core::engine::{Hint, HintListener};
-use windlass::core::names::BreakerName;
 use windlass::limits::change_breaker;
+use windlass::types::breaker::BreakerEvent;
+use windlass::types::engine::{Hint, HintListener};
+use windlass::types::names::BreakerName;
 use windlass::{BreakerSpec, Client, Handlers, JobType, LimitOptions, State, Worker, WorkerOptions};
 
 use crate::bench::PATIENCE;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
-use windlass::core::names::{QueueName, TypeName};
-use windlass::core::rollups::roll_up::roll_up;
-use windlass::core::rollups::{Histogram, RollupOutcome, Sample, Seen};
 use windlass::duties::DutyMode;
 use windlass::rollups::{ReportRequest, Since, Tally};
+use windlass::types::engine::Engine;
+use windlass::types::job::Phase;
+use windlass::types::names::{QueueName, TypeName};
+use windlass::types::rollups::roll_up::roll_up;
+use windlass::types::rollups::{Histogram, RollupOutcome, Sample, Seen};
 use windlass::{Client, JobType, WorkerOptions};
 
 use crate::bench::{Act, Bench, PATIENCE};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use windlass::core::admin::AttemptEnding;
-use windlass::core::job::{JobState, Phase};
-use windlass::core::names::QueueName;
-use windlass::core::outcome::ErrorKind;
+use windlass::types::admin::AttemptEnding;
+use windlass::types::job::{JobState, Phase};
+use windlass::types::names::QueueName;
+use windlass::types::outcome::ErrorKind;
 use windlass::{JobType, QueueSpec, TypeSpec, WorkerOptions};
 
 use crate::bench::{Act, Bench};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use windlass::WorkerOptions;
 use windlass::alerts::Alert;
-use windlass::core::names::{ScheduleName, TypeName};
-use windlass::core::payload::Payload;
-use windlass::core::schedule::Schedule;
-use windlass::core::schedules::{Alarm, JobTemplate, ScheduleSpec};
+use windlass::types::names::{ScheduleName, TypeName};
+use windlass::types::payload::Payload;
+use windlass::types::schedule::Schedule;
+use windlass::types::schedules::{JobTemplate, ScheduleAlert, ScheduleSpec};
 
 use crate::bench::{Act, Bench, PATIENCE};
 
@@ -54,7 +54,7 @@ async fn whoever_asked_for_alerts_hears_of_each_tick_whose_job_was_refused_thoug
     for _ in 0..2 {
         let alert =
             tokio::time::timeout(PATIENCE, heard.recv()).await.expect("it is told").expect("it goes on");
-        let Alert::Schedule { schedule, alarm: Alarm::Refused { .. } } = alert else {
+        let Alert::Schedule { schedule, alarm: ScheduleAlert::Refused { .. } } = alert else {
             panic!("got {alert:?}")
         };
         assert_eq!(schedule.as_str(), "nobodys");

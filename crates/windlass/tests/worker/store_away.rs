@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc};
-use windlass::core::admin::{AttemptEnding, StoredAttempt, StoredJob};
-use windlass::core::clock::Timestamp;
-use windlass::core::engine::Engine;
-use windlass::core::job::{JobId, Phase, Progress};
 use windlass::handler::ProgressError;
+use windlass::types::admin::{AttemptEnding, StoredAttempt, StoredJob};
+use windlass::types::clock::Timestamp;
+use windlass::types::engine::Engine;
+use windlass::types::job::{JobId, Phase, Progress};
 use windlass::{Context, Handlers, JobType, RetryPolicy, State, TypeSpec, Worker, WorkerOptions};
 use windlass_servers::proxy::Proxy;
 
 use crate::bench::PATIENCE;
 use crate::struck::{self, Server};
 
-/// Long enough for the worker's sign of life to hold while the store is away.
+/// Long enough for the worker's heartbeat to hold while the store is away.
 const LEASE: Duration = Duration::from_secs(300);
 
 /// Tells how far it is as soon as it is let, then waits to be let end.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
-use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
-use windlass::core::names::{TriggerName, TypeName};
-use windlass::core::payload::Payload;
-use windlass::core::schedules::Origin;
-use windlass::core::settle::{AttemptReport, Transition};
-use windlass::core::triggers::StoredTrigger;
-use windlass::core::worker::{WorkerCard, WorkerId};
+use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass::types::engine::Engine;
+use windlass::types::job::Phase;
+use windlass::types::names::{TriggerName, TypeName};
+use windlass::types::payload::Payload;
+use windlass::types::schedules::Origin;
+use windlass::types::settle::{AttemptReport, Transition};
+use windlass::types::triggers::StoredTrigger;
+use windlass::types::worker::{WorkerCard, WorkerId};
 use windlass::{
     Client, CompletionTrigger, JobTemplate, JobType, StartError, Stopped, Watched, WorkerOptions,
 };
@@ -163,7 +163,7 @@ async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_trigger() {
 async fn is_quiet(engine: &Arc<dyn Engine>) -> bool {
     let queues = engine.queues().await.expect("it is up");
     let marked =
-        engine.triggers(&windlass::core::triggers::WhichTriggers::After(None, 10)).await.expect("it is up");
+        engine.triggers(&windlass::types::triggers::WhichTriggers::After(None, 10)).await.expect("it is up");
     queues.iter().all(|queue| queue.counts.unfinished() == 0)
         && marked.triggers.iter().all(|drain| !drain.is_marked)
 }

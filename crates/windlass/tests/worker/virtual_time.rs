@@ -1,7 +1,7 @@
 //! What takes seconds, on a runtime whose time is virtual. Only with an engine that answers at once: one with threads
 //! of its own looks idle to such a runtime.
 
-use windlass::core::job::Phase;
+use windlass::types::job::Phase;
 
 use crate::bench::{Act, Bench};
 

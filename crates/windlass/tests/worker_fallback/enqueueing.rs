@@ -1,9 +1,9 @@
 //! Many callers at once, while the server is away.
 
 use serde::{Deserialize, Serialize};
-use windlass::core::enqueue::RequestId;
-use windlass::core::error::EngineError;
 use windlass::fallback::{FallbackOptions, KeysWhileAway};
+use windlass::types::enqueue::RequestId;
+use windlass::types::error::EngineError;
 use windlass::{Client, EnqueueError, EnqueueOutcome, Handle, JobType};
 
 use crate::place::{Primary, memory, quick, until_away};

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::engine::Engine;
-use windlass::core::fallback::Side;
 use windlass::dequeue::{Consumer, Next};
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
+use windlass::types::engine::Engine;
+use windlass::types::fallback::Side;
 use windlass::{Context, Handlers, JobType, State, Stopped, Worker, spec_of};
 use windlass_servers::small_disk::SmallDisk;
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::fallback::Side;
-use windlass::core::spool::Spool;
 use windlass::dequeue::{Consumer, Next};
+use windlass::types::fallback::Side;
+use windlass::types::spool::Spool;
 use windlass::{Client, Context, EnqueueOutcome, Handlers, JobType, State, Stopped, Worker, spec_of};
 
 use crate::place::{Primary, memory, options, sqlite, status, totals, until, until_away, until_back};

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::breaker::BreakerOptions;
-use windlass::core::engine::{Admin, Engine};
-use windlass::core::gate::Gate;
-use windlass::core::names::{BreakerName, LimitName, TypeName};
-use windlass::core::policies::Policies;
-use windlass::core::rate_limit::{KeyBy, RateLimit};
 use windlass::fallback::FallbackEngine;
 use windlass::limits::{LimitAt, LimitScope};
+use windlass::types::breaker::BreakerOptions;
+use windlass::types::engine::{Admin, Engine};
+use windlass::types::gate::Gate;
+use windlass::types::names::{BreakerName, LimitName, TypeName};
+use windlass::types::policies::Policies;
+use windlass::types::rate_limit::{KeyBy, RateLimit};
 use windlass::{
     BreakerSpec, Client, Context, EnqueueError, EnqueueOutcome, Handlers, JobType, LimitOptions,
     RateLimitSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,

@@ -14,6 +14,6 @@ mod limits;
 mod maintenance;
 
 /// An engine for one test.
-fn fresh_engine() -> std::sync::Arc<dyn windlass::core::engine::Engine> {
+fn fresh_engine() -> std::sync::Arc<dyn windlass::types::engine::Engine> {
     std::sync::Arc::new(windlass::MemoryEngine::new())
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::duty::DutyMode;
-use windlass::core::engine::Engine;
+use windlass::types::duty::DutyMode;
+use windlass::types::engine::Engine;
 use windlass::{Handlers, JobType, Worker, WorkerOptions};
 
 use crate::place::{Primary, memory, options};

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::admin::Totals;
-use windlass::core::engine::{Admin, Engine};
-use windlass::core::fallback::{FallbackStatus, SwitchRules};
-use windlass::core::spool::Spool;
 use windlass::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass::postgres::{PostgresEngine, PostgresOptions};
 use windlass::redis::{RedisEngine, RedisOptions};
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
+use windlass::types::admin::Totals;
+use windlass::types::engine::{Admin, Engine};
+use windlass::types::fallback::{FallbackStatus, SwitchRules};
+use windlass::types::spool::Spool;
 use windlass::{MemoryEngine, WorkerOptions};
 use windlass_servers::proxy::Proxy;
 use windlass_servers::{postgres, redis};
@@ -108,7 +108,7 @@ impl Primary {
     }
 }
 
-async fn open(name: &'static str, url: String) -> windlass::core::engine::Result<Arc<dyn Engine>> {
+async fn open(name: &'static str, url: String) -> windlass::types::engine::Result<Arc<dyn Engine>> {
     Ok(match name {
         "redis" => Arc::new(RedisEngine::connect(&url, RedisOptions::default()).await?),
         _ => Arc::new(PostgresEngine::connect(&url, PostgresOptions::default()).await?),

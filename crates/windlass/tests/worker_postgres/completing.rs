@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc};
-use windlass::core::admin::AttemptEnding;
-use windlass::core::claim::Fence;
-use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
-use windlass::core::settle::Settled;
 use windlass::postgres::tokio_postgres::Client as Session;
 use windlass::postgres::{Address, complete_in, enqueue_in};
+use windlass::types::admin::AttemptEnding;
+use windlass::types::claim::Fence;
+use windlass::types::engine::Engine;
+use windlass::types::job::Phase;
+use windlass::types::settle::Settled;
 use windlass::{
     Client, Context, Handlers, JobId, JobType, QueueSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };

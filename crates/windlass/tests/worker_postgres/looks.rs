@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::admin::CancelAnswer;
-use windlass::core::engine::Declaration;
-use windlass::core::job::Phase;
-use windlass::core::names::{QueueName, TypeName};
 use windlass::postgres::{Periods, PostgresEngine, PostgresOptions};
+use windlass::types::admin::CancelAnswer;
+use windlass::types::engine::Declaration;
+use windlass::types::job::Phase;
+use windlass::types::names::{QueueName, TypeName};
 use windlass::{JobId, QueueSpec, TypeSpec, WorkerOptions};
 use windlass_servers::postgres::{Options, Server, Session};
 

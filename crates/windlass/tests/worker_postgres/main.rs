@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass::core::engine::Engine;
 use windlass::postgres::{PostgresEngine, PostgresOptions};
+use windlass::types::engine::Engine;
 
 #[path = "../worker/rollups.rs"]
 mod rollups;

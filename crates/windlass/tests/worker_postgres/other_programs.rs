@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass::core::admin::{CancelAnswer, ListRequest};
-use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
 use windlass::postgres::{Periods, PostgresEngine, PostgresOptions};
+use windlass::types::admin::{CancelAnswer, ListRequest};
+use windlass::types::engine::Engine;
+use windlass::types::job::Phase;
 use windlass::{JobId, QueueSpec, WorkerOptions};
 use windlass_servers::postgres::Session;
 

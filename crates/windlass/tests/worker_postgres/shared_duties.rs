@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use windlass::core::lease::LockRequest;
-use windlass::core::worker::WorkerId;
 use windlass::duties::{Duty, DutyContext, DutyMode, DutyName, LeaseTiming};
 use windlass::postgres::{PostgresEngine, PostgresOptions, tokio_postgres};
+use windlass::types::lease::LockRequest;
+use windlass::types::worker::WorkerId;
 use windlass::{Handlers, StartError, Worker, WorkerOptions};
 
 use crate::bench::{Act, Bench, PATIENCE};

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::job::{JobId, Phase};
 use windlass::redis::{RedisEngine, RedisOptions};
+use windlass::types::job::{JobId, Phase};
 use windlass::{CompletionTrigger, EnqueueError, JobTemplate, WorkerOptions};
 use windlass_servers::redis::{Options, Server};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass::core::breaker::{BreakerEvent, BreakerOptions};
-use windlass::core::job::Phase;
-use windlass::core::names::{BreakerName, LimitName, TypeName};
-use windlass::core::rate_limit::RateLimit;
 use windlass::limits::{LimitAt, LimitScope, change_breaker};
+use windlass::types::breaker::{BreakerEvent, BreakerOptions};
+use windlass::types::job::Phase;
+use windlass::types::names::{BreakerName, LimitName, TypeName};
+use windlass::types::rate_limit::RateLimit;
 use windlass::{BreakerSpec, JobId, LimitOptions, RateLimitSpec, WorkerOptions};
 
 use crate::bench::{Act, Bench};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass::core::admin::CancelAnswer;
-use windlass::core::job::Phase;
+use windlass::types::admin::CancelAnswer;
+use windlass::types::job::Phase;
 use windlass::{Client, QueueSpec, WorkerOptions};
 
 use crate::bench::{Act, Bench};

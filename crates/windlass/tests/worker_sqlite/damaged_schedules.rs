@@ -1,9 +1,9 @@
 //! Schedules that cannot be read, as a newer version or somebody's hand may leave them, and a worker that has others.
 
 use windlass::WorkerOptions;
-use windlass::core::schedule::Schedule;
-use windlass::core::schedules::{ScheduleSpec, WhichSchedules};
 use windlass::sqlite::rusqlite::{Connection, params};
+use windlass::types::schedule::Schedule;
+use windlass::types::schedules::{ScheduleSpec, WhichSchedules};
 
 use crate::bench::Bench;
 use crate::schedules::every_second;

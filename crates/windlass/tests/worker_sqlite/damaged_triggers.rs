@@ -1,8 +1,8 @@
 //! A trigger that cannot be read, as a newer version or somebody's hand may leave it, and a worker that has others.
 
-use windlass::core::names::TriggerName;
-use windlass::core::schedules::Origin;
 use windlass::sqlite::rusqlite::Connection;
+use windlass::types::names::TriggerName;
+use windlass::types::schedules::Origin;
 use windlass::{Client, CompletionTrigger, WorkerOptions};
 
 use crate::bench::{Act, Bench};

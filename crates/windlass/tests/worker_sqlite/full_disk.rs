@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::engine::Engine;
 use windlass::sqlite::rusqlite::Connection;
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
+use windlass::types::engine::Engine;
 use windlass_servers::small_disk::SmallDisk;
 
 use crate::full_store::Three;

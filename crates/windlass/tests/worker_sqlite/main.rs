@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use windlass::core::engine::Engine;
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
+use windlass::types::engine::Engine;
 
 #[path = "../worker/rollups.rs"]
 mod rollups;

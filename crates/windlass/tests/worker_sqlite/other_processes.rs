@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass::WorkerOptions;
-use windlass::core::admin::CancelAnswer;
-use windlass::core::job::Phase;
+use windlass::types::admin::CancelAnswer;
+use windlass::types::job::Phase;
 
 use crate::bench::{Act, Bench};
 

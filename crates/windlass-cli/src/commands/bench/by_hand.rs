@@ -7,9 +7,9 @@ mod postgres;
 mod redis;
 mod pickup;
 
-use super::bed::{At, Bed};
+use super::env::Env;
 use super::figures::{Figures, Measured};
-use super::ground::Ground;
+use super::fixture::{At, Fixture};
 use super::progress::Progress;
 use super::scenarios::Scenario;
 use super::{BenchArgs, BenchEngine, History, pickup as pickups};
@@ -29,7 +29,7 @@ pub(super) async fn beside(
     measured: Vec<Measured>,
     scenario: Scenario,
     args: &BenchArgs,
-    bed: &Bed,
+    fixture: &Fixture,
     progress: &Progress,
 ) -> Result<Vec<Measured>, Failure> {
     let part = match scenario {
@@ -41,15 +41,20 @@ pub(super) async fn beside(
         }
         _ => return Ok(measured),
     };
-    let limit = measure(part, args, bed, progress).await?;
+    let limit = measure(part, args, fixture, progress).await?;
     Ok(measured.into_iter().map(|(name, figures)| (name, with_limit(figures, &limit))).collect())
 }
 
-async fn measure(part: Part, args: &BenchArgs, bed: &Bed, progress: &Progress) -> Result<Figures, Failure> {
+async fn measure(
+    part: Part,
+    args: &BenchArgs,
+    fixture: &Fixture,
+    progress: &Progress,
+) -> Result<Figures, Failure> {
     progress.part("by hand", if let Part::Pickup(count) = part { count } else { args.jobs });
-    let place = bed.fresh().await?;
+    let place = fixture.fresh().await?;
     // The store has queue and type as Windlass would have them, and then nobody else is there.
-    Ground::new(args, &place, progress).client().await?;
+    Env::new(args, &place, progress).client().await?;
     place.engine.prune(1).await?;
     let at = place.at.clone();
     drop(place);
@@ -61,7 +66,7 @@ async fn measure(part: Part, args: &BenchArgs, bed: &Bed, progress: &Progress) -
         At::Schema(url, schema) => postgres::measure(part, url, schema, args.jobs, progress).await?,
         At::Namespace(url, namespace) => redis::measure(part, url, namespace, args.jobs, progress).await?,
     };
-    bed.remove(&at).await?;
+    fixture.remove(&at).await?;
     Ok(figures)
 }
 

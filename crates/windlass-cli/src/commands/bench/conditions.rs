@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use super::bed::{Bed, in_namespace};
+use super::fixture::{Fixture, in_namespace};
 use super::{BenchArgs, BenchEngine, History, load, session};
 use crate::exit::Failure;
 use crate::store::connect_redis;
@@ -11,7 +11,7 @@ use crate::store::connect_redis;
 /// A namespace that is opened only to ask the server about itself.
 const FACTS: &str = "windlass_bench_facts";
 
-pub(super) async fn read(args: &BenchArgs, bed: &Bed) -> Result<Value, Failure> {
+pub(super) async fn read(args: &BenchArgs, fixture: &Fixture) -> Result<Value, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut conditions = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -24,7 +24,7 @@ pub(super) async fn read(args: &BenchArgs, bed: &Bed) -> Result<Value, Failure> 
         "cores": cores,
         "optimised": !cfg!(debug_assertions),
     });
-    match (args.engine(), bed.server()) {
+    match (args.engine(), fixture.server()) {
         (BenchEngine::Sqlite, _) => {
             conditions["sqlite_version"] = json!(rusqlite::version());
             conditions["synchronous"] = json!(args.synchronous());
@@ -34,7 +34,7 @@ pub(super) async fn read(args: &BenchArgs, bed: &Bed) -> Result<Value, Failure> 
             settings(&session::connect(url).await?, &mut conditions).await?;
         }
         (BenchEngine::Redis, _) => {
-            let Some(url) = bed.redis() else { return Ok(conditions) };
+            let Some(url) = fixture.redis() else { return Ok(conditions) };
             let engine = connect_redis(url, in_namespace(FACTS)).await?;
             let facts = engine.facts().clone();
             engine.erase().await?;

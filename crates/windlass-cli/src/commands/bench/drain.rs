@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::env::Env;
 use super::figures::{Figures, per_second};
-use super::ground::Ground;
 use super::tally::Tally;
 use crate::exit::Failure;
 
@@ -19,16 +19,16 @@ pub(super) struct Drained {
 }
 
 /// Starts a worker and waits until all is done. `marks` are numbers of handlers whose moment is wanted.
-pub(super) async fn drain(ground: &Ground<'_>, jobs: u64, marks: &[u64]) -> Result<Drained, Failure> {
-    ground.rest().await?;
-    ground.progress.part("drain", jobs);
+pub(super) async fn drain(env: &Env<'_>, jobs: u64, marks: &[u64]) -> Result<Drained, Failure> {
+    env.rest().await?;
+    env.progress.part("drain", jobs);
     let tally = Tally::with_marks(&[marks, &[jobs]].concat());
-    let mut worker = ground.counting_worker(&tally).await?;
+    let mut worker = env.counting_worker(&tally).await?;
     // A worker that drains leaves alone what is parked, and a limit may park a job when the store is slow to answer.
-    tally.reach(jobs, ground.progress).await?;
-    tally.while_moving(worker.drain(), ground.progress).await?;
+    tally.reach(jobs, env.progress).await?;
+    tally.while_moving(worker.drain(), env.progress).await?;
     let stored = tally.elapsed();
-    ground.check_succeeded(jobs).await?;
+    env.check_succeeded(jobs).await?;
     let marks = marks.iter().map(|mark| tally.passed(*mark)).collect::<Result<_, _>>()?;
     Ok(Drained { jobs, handled: tally.passed(jobs)?, stored, marks })
 }

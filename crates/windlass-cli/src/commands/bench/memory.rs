@@ -1,15 +1,15 @@
 //! What jobs take of a server's memory, where they lie in it.
 
-use super::bed::At;
+use super::env::Env;
 use super::figures::Figures;
-use super::ground::Ground;
+use super::fixture::At;
 use super::{failed, rest};
 use crate::exit::Failure;
 
 /// Bytes that the server's data take, when it is at rest; nothing if jobs do not lie in a server's memory.
-pub(super) async fn used(ground: &Ground<'_>) -> Result<Option<f64>, Failure> {
-    let At::Namespace(url, _) = &ground.place.at else { return Ok(None) };
-    ground.rest().await?;
+pub(super) async fn used(env: &Env<'_>) -> Result<Option<f64>, Failure> {
+    let At::Namespace(url, _) = &env.place.at else { return Ok(None) };
+    env.rest().await?;
     let mut connection = rest::connect(url).await?;
     let info: String = redis::cmd("INFO").arg("memory").query_async(&mut connection).await.map_err(failed)?;
     Ok(of_data(&info))

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 use windlass::{Handlers, State};
 
+use super::env::{Env, since};
 use super::figures::Figures;
-use super::ground::{Ground, since};
 use super::load::Work;
 use super::{BenchArgs, failed};
 use crate::exit::Failure;
@@ -65,18 +65,18 @@ pub(super) fn ticks() -> Interval {
 }
 
 /// A worker with nothing else to do, and one job every 20 ms.
-pub(super) async fn of_an_idle_worker(ground: &Ground<'_>, count: u64) -> Result<Pickups, Failure> {
-    ground.progress.part("pickup", count);
+pub(super) async fn of_an_idle_worker(env: &Env<'_>, count: u64) -> Result<Pickups, Failure> {
+    env.progress.part("pickup", count);
     let (tell, mut told) = mpsc::channel(16);
-    let mut worker = ground.worker(Handlers::new((ground.epoch, tell)).handle(report)).await?;
+    let mut worker = env.worker(Handlers::new((env.epoch, tell)).handle(report)).await?;
     let (mut pickups, mut ticks) = (Pickups::new()?, ticks());
     for step in 0..count {
         ticks.tick().await;
-        worker.client().enqueue(Work::put_in(ground.nanos())).await.map_err(failed)?;
+        worker.client().enqueue(Work::put_in(env.nanos())).await.map_err(failed)?;
         let taken = tokio::time::timeout(PATIENCE, told.recv()).await;
         let lost = || failed(format!("expected a job to start within {PATIENCE:?}, got none"));
         pickups.add(taken.ok().flatten().ok_or_else(lost)?);
-        ground.progress.at(step);
+        env.progress.at(step);
     }
     worker.stop().await;
     Ok(pickups)

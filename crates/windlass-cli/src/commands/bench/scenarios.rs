@@ -16,9 +16,9 @@ mod churn;
 
 use clap::ValueEnum;
 
-use super::bed::Bed;
+use super::env::Env;
 use super::figures::{Figures, Measured};
-use super::ground::Ground;
+use super::fixture::Fixture;
 use super::progress::Progress;
 use super::{BenchArgs, BenchEngine, by_hand};
 use crate::exit::Failure;
@@ -174,7 +174,7 @@ impl Scenario {
 pub(super) async fn run_all(
     args: &BenchArgs,
     scenarios: &[Scenario],
-    bed: &Bed,
+    fixture: &Fixture,
     progress: &Progress,
 ) -> Result<Vec<Measured>, Failure> {
     let mut measured: Vec<Measured> = Vec::new();
@@ -185,7 +185,7 @@ pub(super) async fn run_all(
             continue;
         }
         progress.scenario(scenario.name());
-        measured.extend(run_one(args, *scenario, both, bed, progress).await?);
+        measured.extend(run_one(args, *scenario, both, fixture, progress).await?);
     }
     Ok(compare(measured))
 }
@@ -194,39 +194,39 @@ async fn run_one(
     args: &BenchArgs,
     scenario: Scenario,
     both: bool,
-    bed: &Bed,
+    fixture: &Fixture,
     progress: &Progress,
 ) -> Result<Vec<Measured>, Failure> {
     use Scenario as S;
-    let place = bed.fresh().await?;
-    let ground = Ground::new(args, &place, progress);
+    let place = fixture.fresh().await?;
+    let env = Env::new(args, &place, progress);
     let name = scenario.name();
     let measured = match scenario {
-        S::Enqueue => vec![(name, enqueue::run(&ground).await?)],
-        S::Drain => vec![(name, plain::run(&ground).await?)],
-        S::DrainWithoutHistory => vec![(name, plain::run(&ground.without_history()).await?)],
-        S::Latency => vec![(name, latency::run(&ground).await?)],
-        S::Deep => vec![(name, deep::run(&ground).await?)],
-        S::Future => vec![(name, future::run(&ground).await?)],
-        S::Mixed => vec![(name, mixed::run(&ground).await?)],
-        S::Keys => vec![(name, keys::run(&ground).await?)],
-        S::FairnessKeys => vec![(name, fairness_keys::run(&ground).await?)],
-        S::Boost => vec![(name, boost::run(&ground).await?)],
-        S::Parked => vec![(name, parked::run(&ground).await?)],
-        S::RateLimit => vec![(name, limited::by_rate(&ground).await?)],
-        S::Breaker => vec![(name, limited::by_breaker(&ground).await?)],
-        S::Pinned if both => pinned::rate_and_latency(&ground).await?,
-        S::Pinned => pinned::rate_and_latency(&ground).await?.into_iter().take(1).collect(),
-        S::PinnedLatency => pinned::rate_and_latency(&ground).await?.into_iter().skip(1).collect(),
-        S::Churn => vec![(name, churn::run(&ground).await?)],
+        S::Enqueue => vec![(name, enqueue::run(&env).await?)],
+        S::Drain => vec![(name, plain::run(&env).await?)],
+        S::DrainWithoutHistory => vec![(name, plain::run(&env.without_history()).await?)],
+        S::Latency => vec![(name, latency::run(&env).await?)],
+        S::Deep => vec![(name, deep::run(&env).await?)],
+        S::Future => vec![(name, future::run(&env).await?)],
+        S::Mixed => vec![(name, mixed::run(&env).await?)],
+        S::Keys => vec![(name, keys::run(&env).await?)],
+        S::FairnessKeys => vec![(name, fairness_keys::run(&env).await?)],
+        S::Boost => vec![(name, boost::run(&env).await?)],
+        S::Parked => vec![(name, parked::run(&env).await?)],
+        S::RateLimit => vec![(name, limited::by_rate(&env).await?)],
+        S::Breaker => vec![(name, limited::by_breaker(&env).await?)],
+        S::Pinned if both => pinned::rate_and_latency(&env).await?,
+        S::Pinned => pinned::rate_and_latency(&env).await?.into_iter().take(1).collect(),
+        S::PinnedLatency => pinned::rate_and_latency(&env).await?.into_iter().skip(1).collect(),
+        S::Churn => vec![(name, churn::run(&env).await?)],
     };
     let at = place.at.clone();
     drop(place);
-    bed.remove(&at).await?;
+    fixture.remove(&at).await?;
     if !args.limit {
         return Ok(measured);
     }
-    by_hand::beside(measured, scenario, args, bed, progress).await
+    by_hand::beside(measured, scenario, args, fixture, progress).await
 }
 
 /// Says how each does beside `drain`.

@@ -31,7 +31,11 @@ async fn a_worker_is_shown_with_its_slots_its_heartbeat_and_its_clock() {
     let shell = Shell::new();
     let id = register(&shell, 0xab).await;
     let ahead = shell.clock.now().plus(Duration::from_millis(1_500));
-    shell.engine.pulse(Heartbeat { worker: id, lease: WORKER_LEASE, idle: false }, ahead).await.unwrap();
+    shell
+        .engine
+        .heartbeat_with_members(Heartbeat { worker: id, lease: WORKER_LEASE, idle: false }, ahead)
+        .await
+        .unwrap();
     shell.clock.advance(Duration::from_secs(4));
     let shown = shell.ok("worker show AB --json").await.json();
     assert_eq!(

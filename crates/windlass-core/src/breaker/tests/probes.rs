@@ -49,7 +49,10 @@ fn a_successful_probe_closes_it() {
 fn a_failed_probe_opens_it_again_for_another_cool_down() {
     let (state, _) = ask_all(cooled(), 1..3, 2);
     let state = decide(&state, &BreakerEvent::ProbeEnded(claim(1), Failure), at(41), &probes(2));
-    assert!(matches!(&state.stand, Stand::Open { until, .. } if *until == Some(at(71))), "{state:?}");
+    assert!(
+        matches!(&state.circuit, CircuitState::Open { until, .. } if *until == Some(at(71))),
+        "{state:?}"
+    );
     assert_eq!(state.probes, [], "the permits are void");
 }
 
@@ -58,7 +61,10 @@ fn a_probe_that_is_told_to_come_later_keeps_it_open_until_then() {
     let (state, _) = ask_all(cooled(), 1..2, 1);
     let limited = RateLimited(Some(SECOND * 600));
     let state = decide(&state, &BreakerEvent::ProbeEnded(claim(1), limited), at(41), &options());
-    assert!(matches!(&state.stand, Stand::Open { until, .. } if *until == Some(at(641))), "{state:?}");
+    assert!(
+        matches!(&state.circuit, CircuitState::Open { until, .. } if *until == Some(at(641))),
+        "{state:?}"
+    );
 }
 
 #[test]
@@ -66,7 +72,7 @@ fn who_holds_no_permit_decides_nothing_while_it_is_half_open() {
     let (state, _) = ask_all(cooled(), 1..2, 1);
     for verdict in [Success, Failure] {
         let told = decide(&state, &BreakerEvent::ProbeEnded(claim(2), verdict), at(41), &options());
-        assert_eq!(told.stand, Stand::HalfOpen);
+        assert_eq!(told.circuit, CircuitState::HalfOpen);
     }
 }
 
@@ -75,7 +81,7 @@ fn the_second_probe_is_a_call_like_any_other_once_the_first_has_closed_it() {
     let (state, _) = ask_all(cooled(), 1..3, 2);
     let state = decide(&state, &BreakerEvent::ProbeEnded(claim(1), Success), at(41), &probes(2));
     let state = decide(&state, &BreakerEvent::ProbeEnded(claim(2), Failure), at(42), &probes(2));
-    assert_eq!((&state.stand, state.failures_in_a_row), (&Stand::Closed, 1));
+    assert_eq!((&state.circuit, state.failures_in_a_row), (&CircuitState::Closed, 1));
 }
 
 #[test]
@@ -127,7 +133,7 @@ proptest! {
                 _ => decide(&state, &BreakerEvent::Ended(Results::of(Failure)), now, &options),
             };
             prop_assert!(state.probes.len() + state.reserved.len() <= count as usize, "{state:?}");
-            prop_assert!(state.probes.is_empty() || state.stand == Stand::HalfOpen, "{state:?}");
+            prop_assert!(state.probes.is_empty() || state.circuit == CircuitState::HalfOpen, "{state:?}");
         }
     }
 }

@@ -9,12 +9,12 @@ use crate::schedule::zone::just_after;
 
 /// A beat on the face of the clock.
 #[derive(Debug)]
-pub(super) struct Beat {
+pub(super) struct Liveness {
     /// The times that fit, in order.
     pub(super) times: Vec<TimeOfDay>,
 }
 
-impl Beat {
+impl Liveness {
     /// Between two changes of clocks they run evenly, so there the search is one on paper.
     pub(super) fn next(&self, search: &Search<'_>) -> Option<Moment> {
         let zone = &search.schedule.zone;

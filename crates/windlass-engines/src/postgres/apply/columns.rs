@@ -1,7 +1,7 @@
 //! Jobs on their way, column by column, as statements take them.
 
 use windlass_core::clock::Timestamp;
-use windlass_core::triggers::rules::{Stand, marks};
+use windlass_core::triggers::rules::{JobStanding, marks};
 
 use super::super::row::to_json;
 use super::super::value::{Bits, Instant, int4, maybe};
@@ -27,7 +27,7 @@ impl Common {
         let counters = || moves.iter().map(|job| job.landing.counters);
         let frees = |patient: bool| {
             let frees =
-                move |job: &Move| marks(job.live.stand(), Stand::at(&job.landing.place), patient, now);
+                move |job: &Move| marks(job.live.stand(), JobStanding::at(&job.landing.place), patient, now);
             moves.iter().map(frees).collect()
         };
         Self {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use super::super::sql::in_schema;
-use super::{FILL, Ground, Index, Step, is_big};
+use super::{Env, FILL, Index, Step, is_big};
 
 /// Which functions may walk over which table or index from its beginning, by a part of the statement, and why not far.
 const MAY_WALK: [(&str, &str, &str); 1] =
@@ -73,7 +73,7 @@ const NOT_CALLED: [&str; 1] = ["drop_partitions"];
 
 #[tokio::test]
 async fn no_statement_inside_a_function_walks_over_a_big_table_or_sorts_part_of_one() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     let fill = format!("SET statement_timeout = 0; {}{MORE}", FILL.replace("1000000", "100000"));
     ground.client.batch_execute(&in_schema(&fill, &ground.schema)).await.unwrap();
     let indexes = ground.indexes().await;
@@ -114,7 +114,7 @@ fn sorts_part_of_a_big_table(plan: &Value) -> bool {
 
 #[tokio::test]
 async fn a_statement_inside_a_function_that_walks_and_sorts_is_found() {
-    let ground = Ground::new().await;
+    let ground = Env::new().await;
     let make = "CREATE FUNCTION windlass.bad() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
         PERFORM 1 FROM windlass.delayed_jobs WHERE crashes = 7 ORDER BY failures; END $$";
     ground.client.batch_execute(&in_schema(make, &ground.schema)).await.unwrap();

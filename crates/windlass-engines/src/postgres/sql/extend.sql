@@ -1,4 +1,4 @@
--- extend: a worker's sign of life; nothing for one that was declared dead or never registered. Answers whether its
+-- extend: a worker's heartbeat; nothing for one that was declared dead or never registered. Answers whether its
 -- lease had run out, what it handles, the time, and its duties; in a row for each set of duties that others have which are heard
 -- (they missed one beat at most, of the three in their lease): the set, how many they are, and how many of them stand before
 -- it. One row without a set if there are none. It touches no jobs: whoever has their table locked must not cost a worker.

@@ -36,8 +36,8 @@ use windlass_core::triggers::{
 };
 use windlass_core::worker::{Heartbeat, WorkerId};
 
-use super::scene::{
-    AWAKE, SILENT, Scene, card, claim_request, duty, gate, kind, new_job, of_fairness_key, oops, ordered,
+use super::scenario::{
+    AWAKE, SILENT, Scenario, card, claim_request, duty, gate, kind, new_job, of_fairness_key, oops, ordered,
     queue, settled, with_key,
 };
 
@@ -48,145 +48,158 @@ pub(super) struct Act {
     pub(super) has_arguments: bool,
     /// Whether it is more than one script: what the first has done stays if a later one fails.
     pub(super) in_steps: bool,
-    pub(super) run: fn(&Scene) -> BoxFuture<'_, Result<()>>,
+    pub(super) run: fn(&Scenario) -> BoxFuture<'_, Result<()>>,
 }
 
-const fn act(name: &'static str, writes: bool, run: fn(&Scene) -> BoxFuture<'_, Result<()>>) -> Act {
+const fn act(name: &'static str, writes: bool, run: fn(&Scenario) -> BoxFuture<'_, Result<()>>) -> Act {
     Act { name, writes, has_arguments: true, in_steps: false, run }
 }
 
-const fn bare(name: &'static str, run: fn(&Scene) -> BoxFuture<'_, Result<()>>) -> Act {
+const fn bare(name: &'static str, run: fn(&Scenario) -> BoxFuture<'_, Result<()>>) -> Act {
     Act { name, writes: false, has_arguments: false, in_steps: false, run }
 }
 
-const fn steps(name: &'static str, run: fn(&Scene) -> BoxFuture<'_, Result<()>>) -> Act {
+const fn steps(name: &'static str, run: fn(&Scenario) -> BoxFuture<'_, Result<()>>) -> Act {
     Act { name, writes: true, has_arguments: true, in_steps: true, run }
 }
 
 macro_rules! act {
-    (|$scene:ident| $what:expr) => {
-        |$scene| async move { $what.await.map(drop) }.boxed()
+    (|$scenario:ident| $what:expr) => {
+        |$scenario| async move { $what.await.map(drop) }.boxed()
     };
 }
 
 pub(super) const ACTS: &[Act] = &[
-    bare("now", act!(|scene| scene.engine.now())),
-    act("catalogue", false, |scene| {
-        async { scene.store().reload().await.map_err(EngineError::from) }.boxed()
+    bare("now", act!(|scenario| scenario.engine.now())),
+    act("catalogue", false, |scenario| {
+        async { scenario.store().reload().await.map_err(EngineError::from) }.boxed()
     }),
-    act("workers", false, act!(|scene| scene.engine.workers())),
-    act("declare", true, act!(|scene| scene.engine.declare(declaration()))),
-    act("enqueue", true, act!(|scene| scene.engine.enqueue(enqueue_request()))),
-    act("receipt", false, act!(|scene| scene.engine.receipt(scene.request))),
-    act("ask", true, act!(|scene| scene.engine.ask(RequestId::from_random(8)))),
-    act("claim", true, act!(|scene| scene.engine.claim(claim_request(AWAKE, 10)))),
-    steps("claim a suspect", act!(|scene| claim_suspect(scene))),
-    act("repeat a claim", true, act!(|scene| repeat_claim(scene))),
-    act("peek", false, |scene| {
-        async { scene.engine.peek(&[queue()], &[kind("work")]).await.map(drop) }.boxed()
+    act("workers", false, act!(|scenario| scenario.engine.workers())),
+    act("declare", true, act!(|scenario| scenario.engine.declare(declaration()))),
+    act("enqueue", true, act!(|scenario| scenario.engine.enqueue(enqueue_request()))),
+    act("receipt", false, act!(|scenario| scenario.engine.receipt(scenario.request))),
+    act("ask", true, act!(|scenario| scenario.engine.ask(RequestId::from_random(8)))),
+    act("claim", true, act!(|scenario| scenario.engine.claim(claim_request(AWAKE, 10)))),
+    steps("claim a suspect", act!(|scenario| claim_suspect(scenario))),
+    act("repeat a claim", true, act!(|scenario| repeat_claim(scenario))),
+    act("peek", false, |scenario| {
+        async { scenario.engine.peek(&[queue()], &[kind("work")]).await.map(drop) }.boxed()
     }),
-    act("settle", true, act!(|scene| scene.engine.settle(settlements(scene)))),
-    act("settle plainly", true, act!(|scene| scene.engine.settle(successes(scene)))),
-    act("report", true, act!(|scene| scene.engine.report(reports(scene)))),
+    act("settle", true, act!(|scenario| scenario.engine.settle(settlements(scenario)))),
+    act("settle plainly", true, act!(|scenario| scenario.engine.settle(successes(scenario)))),
+    act("report", true, act!(|scenario| scenario.engine.report(reports(scenario)))),
     act(
         "register",
         true,
-        act!(|scene| scene.engine.register(card(WorkerId::from_random(9), vec![kind("nobodys")]))),
+        act!(|scenario| scenario.engine.register(card(WorkerId::from_random(9), vec![kind("nobodys")]))),
     ),
     act(
         "extend",
         true,
-        act!(|scene| scene.engine.extend(Heartbeat {
+        act!(|scenario| scenario.engine.extend(Heartbeat {
             worker: SILENT,
             lease: Duration::from_secs(30),
             idle: false
         })),
     ),
-    act("asked_to_stop", false, act!(|scene| scene.engine.asked_to_stop(AWAKE))),
-    act("retire", true, act!(|scene| scene.engine.retire(AWAKE))),
-    act("renew", true, |scene| {
-        async { scene.store().renew(&scene.store().opened()).await.map_err(EngineError::from) }.boxed()
+    act("asked_to_stop", false, act!(|scenario| scenario.engine.asked_to_stop(AWAKE))),
+    act("retire", true, act!(|scenario| scenario.engine.retire(AWAKE))),
+    act("renew", true, |scenario| {
+        async { scenario.store().renew(&scenario.store().opened()).await.map_err(EngineError::from) }.boxed()
     }),
-    steps("rescue", act!(|scene| scene.engine.rescue(rescue_request()))),
-    act("sweep", true, act!(|scene| scene.engine.sweep(100))),
-    steps("prune", act!(|scene| prune(scene))),
-    act("job", false, act!(|scene| scene.engine.job(scene.waiting))),
-    act("head_of", false, |scene| {
+    steps("rescue", act!(|scenario| scenario.engine.rescue(rescue_request()))),
+    act("sweep", true, act!(|scenario| scenario.engine.sweep(100))),
+    steps("prune", act!(|scenario| prune(scenario))),
+    act("job", false, act!(|scenario| scenario.engine.job(scenario.waiting))),
+    act("head_of", false, |scenario| {
         let ordering_key = OrderingKey::parse("a").expect("a plain name");
-        async move { scene.engine.head_of(&kind("work"), &ordering_key).await.map(drop) }.boxed()
+        async move { scenario.engine.head_of(&kind("work"), &ordering_key).await.map(drop) }.boxed()
     }),
-    act("attempts", false, act!(|scene| scene.engine.attempts(scene.dead))),
-    act("list", false, act!(|scene| scene.engine.list(list_request(None)))),
-    act("list_dead", false, act!(|scene| scene.engine.list(list_request(Some(Phase::Dead))))),
-    act("queues", false, act!(|scene| scene.engine.queues())),
-    act("cancel", true, act!(|scene| scene.engine.cancel(scene.waiting, "enough"))),
-    act("cancel a running job", true, act!(|scene| scene.engine.cancel(scene.running[1].job.id, "enough"))),
-    act("retry", true, act!(|scene| scene.engine.retry(scene.dead))),
-    act("discard", true, act!(|scene| scene.engine.discard(scene.dead))),
+    act("attempts", false, act!(|scenario| scenario.engine.attempts(scenario.dead))),
+    act("list", false, act!(|scenario| scenario.engine.list(list_request(None)))),
+    act("list_dead", false, act!(|scenario| scenario.engine.list(list_request(Some(Phase::Dead))))),
+    act("queues", false, act!(|scenario| scenario.engine.queues())),
+    act("cancel", true, act!(|scenario| scenario.engine.cancel(scenario.waiting, "enough"))),
+    act(
+        "cancel a running job",
+        true,
+        act!(|scenario| scenario.engine.cancel(scenario.running[1].job.id, "enough")),
+    ),
+    act("retry", true, act!(|scenario| scenario.engine.retry(scenario.dead))),
+    act("discard", true, act!(|scenario| scenario.engine.discard(scenario.dead))),
     act(
         "set_priority",
         true,
-        act!(|scene| scene.engine.set_priority(scene.waiting, Priority::new(1).unwrap())),
+        act!(|scenario| scenario.engine.set_priority(scenario.waiting, Priority::new(1).unwrap())),
     ),
-    act("pause", true, |scene| {
-        async { scene.engine.pause(&queue(), Some("why"), None).await.map(drop) }.boxed()
+    act("pause", true, |scenario| {
+        async { scenario.engine.pause(&queue(), Some("why"), None).await.map(drop) }.boxed()
     }),
-    steps("resume", act!(|scene| resume(scene))),
-    act("set_shut", true, |scene| async { scene.engine.set_shut(&queue(), true).await.map(drop) }.boxed()),
-    act("purge", true, |scene| async { scene.engine.purge(&queue(), 100).await.map(drop) }.boxed()),
-    act("open_gate", true, |scene| async { scene.engine.open_gate(&gate(), 100).await.map(drop) }.boxed()),
-    act("breakers", false, act!(|scene| scene.engine.breakers())),
-    act("save_breaker", true, act!(|scene| save_breaker(scene))),
-    act("still_hold", false, act!(|scene| still_hold(scene))),
-    act("take_tokens", true, act!(|scene| take_tokens(scene))),
-    act("gates", false, act!(|scene| scene.engine.gates(None, 10))),
-    act("behind", false, |scene| async { scene.engine.behind(&gate(), 10).await.map(drop) }.boxed()),
-    act("take_leases", true, act!(|scene| take_leases(scene))),
-    act("renew_leases", true, act!(|scene| renew_leases(scene))),
-    act("release_leases", true, act!(|scene| release_leases(scene))),
-    act("leases_hold", false, |scene| {
-        async { scene.engine.leases_hold(&leases(scene)).await.map(drop) }.boxed()
+    steps("resume", act!(|scenario| resume(scenario))),
+    act("set_shut", true, |scenario| {
+        async { scenario.engine.set_shut(&queue(), true).await.map(drop) }.boxed()
     }),
-    act("leases", false, act!(|scene| scene.engine.leases())),
-    act("step_down", true, |scene| async { scene.engine.step_down(&duty("rescue")).await.map(drop) }.boxed()),
-    act("schedules_named", false, |scene| {
+    act("purge", true, |scenario| async { scenario.engine.purge(&queue(), 100).await.map(drop) }.boxed()),
+    act("open_gate", true, |scenario| {
+        async { scenario.engine.open_gate(&gate(), 100).await.map(drop) }.boxed()
+    }),
+    act("breakers", false, act!(|scenario| scenario.engine.breakers())),
+    act("save_breaker", true, act!(|scenario| save_breaker(scenario))),
+    act("still_hold", false, act!(|scenario| still_hold(scenario))),
+    act("take_tokens", true, act!(|scenario| take_tokens(scenario))),
+    act("gates", false, act!(|scenario| scenario.engine.gates(None, 10))),
+    act("behind", false, |scenario| async { scenario.engine.behind(&gate(), 10).await.map(drop) }.boxed()),
+    act("take_leases", true, act!(|scenario| take_leases(scenario))),
+    act("renew_leases", true, act!(|scenario| renew_leases(scenario))),
+    act("release_leases", true, act!(|scenario| release_leases(scenario))),
+    act("leases_hold", false, |scenario| {
+        async { scenario.engine.leases_hold(&leases(scenario)).await.map(drop) }.boxed()
+    }),
+    act("leases", false, act!(|scenario| scenario.engine.leases())),
+    act("step_down", true, |scenario| {
+        async { scenario.engine.step_down(&duty("rescue")).await.map(drop) }.boxed()
+    }),
+    act("schedules_named", false, |scenario| {
         let which = WhichSchedules::Named(vec![schedule("first").name, schedule("second").name]);
-        async move { scene.engine.schedules(&which).await.map(drop) }.boxed()
+        async move { scenario.engine.schedules(&which).await.map(drop) }.boxed()
     }),
-    act("list_schedules", false, |scene| {
-        async { scene.engine.schedules(&WhichSchedules::After(None, 10)).await.map(drop) }.boxed()
+    act("list_schedules", false, |scenario| {
+        async { scenario.engine.schedules(&WhichSchedules::After(None, 10)).await.map(drop) }.boxed()
     }),
-    act("due_schedules", false, |scene| {
-        async { scene.engine.schedules(&WhichSchedules::Due(None, 10)).await.map(drop) }.boxed()
+    act("due_schedules", false, |scenario| {
+        async { scenario.engine.schedules(&WhichSchedules::Due(None, 10)).await.map(drop) }.boxed()
     }),
-    act("change_schedules", true, |scene| {
-        async { scene.engine.change_schedules(&schedule_changes(scene)).await.map(drop) }.boxed()
+    act("change_schedules", true, |scenario| {
+        async { scenario.engine.change_schedules(&schedule_changes(scenario)).await.map(drop) }.boxed()
     }),
-    act("read_triggers", false, |scene| {
+    act("read_triggers", false, |scenario| {
         let which = WhichTriggers::Named(vec![trigger("first").name, trigger("second").name]);
-        async move { scene.engine.triggers(&which).await.map(drop) }.boxed()
+        async move { scenario.engine.triggers(&which).await.map(drop) }.boxed()
     }),
-    act("change_triggers", true, |scene| {
-        async { scene.engine.change_triggers(&trigger_changes(scene)).await.map(drop) }.boxed()
+    act("change_triggers", true, |scenario| {
+        async { scenario.engine.change_triggers(&trigger_changes(scenario)).await.map(drop) }.boxed()
     }),
-    act("fire_trigger", true, |scene| {
-        let firing = triggers::acts::fire(&scene.trigger, windlass_core::clock::Clock::now(&*scene.clock));
-        async move { scene.engine.fire_triggers(&[firing]).await.map(drop) }.boxed()
+    act("fire_trigger", true, |scenario| {
+        let firing =
+            triggers::acts::fire(&scenario.trigger, windlass_core::clock::Clock::now(&*scenario.clock));
+        async move { scenario.engine.fire_triggers(&[firing]).await.map(drop) }.boxed()
     }),
-    act("append_samples", true, |scene| async { scene.engine.append_samples(&samples()).await }.boxed()),
-    act("rollup_input", false, act!(|scene| scene.engine.rollup_input(10))),
-    act("rollups_of", false, |scene| {
+    act("append_samples", true, |scenario| {
+        async { scenario.engine.append_samples(&samples()).await }.boxed()
+    }),
+    act("rollup_input", false, act!(|scenario| scenario.engine.rollup_input(10))),
+    act("rollups_of", false, |scenario| {
         let keys: Vec<_> = rollup_change().rows.into_iter().map(|row| row.key).collect();
-        async move { scene.engine.rollups_of(&keys).await.map(drop) }.boxed()
+        async move { scenario.engine.rollups_of(&keys).await.map(drop) }.boxed()
     }),
-    act("apply_rollup", true, |scene| {
-        async { scene.engine.apply_rollup(&rollup_change()).await.map(drop) }.boxed()
+    act("apply_rollup", true, |scenario| {
+        async { scenario.engine.apply_rollup(&rollup_change()).await.map(drop) }.boxed()
     }),
-    act("rollups", false, |scene| {
+    act("rollups", false, |scenario| {
         let request = RollupsRequest::between(Timestamp::EPOCH, Timestamp::from_micros(i64::MAX / 2));
-        async move { scene.engine.rollups(&request).await.map(drop) }.boxed()
+        async move { scenario.engine.rollups(&request).await.map(drop) }.boxed()
     }),
-    steps("forget_rollups", act!(|scene| forget_rollups(scene))),
+    steps("forget_rollups", act!(|scenario| forget_rollups(scenario))),
 ];
 
 fn samples() -> Vec<Sample> {
@@ -209,11 +222,11 @@ fn rollup_change() -> RollupChange {
     }
 }
 
-async fn forget_rollups(scene: &Scene) -> Result<()> {
-    if scene.store().damage.begun().is_none() {
-        scene.engine.apply_rollup(&rollup_change()).await?;
+async fn forget_rollups(scenario: &Scenario) -> Result<()> {
+    if scenario.store().damage.begun().is_none() {
+        scenario.engine.apply_rollup(&rollup_change()).await?;
     }
-    scene.engine.forget_rollups(Duration::from_secs(60), 100).await.map(drop)
+    scenario.engine.forget_rollups(Duration::from_secs(60), 100).await.map(drop)
 }
 
 fn trigger(name: &str) -> CompletionTrigger {
@@ -222,8 +235,8 @@ fn trigger(name: &str) -> CompletionTrigger {
 }
 
 /// Two new drains.
-fn trigger_changes(scene: &Scene) -> Vec<TriggerChange> {
-    let now = windlass_core::clock::Clock::now(&*scene.clock);
+fn trigger_changes(scenario: &Scenario) -> Vec<TriggerChange> {
+    let now = windlass_core::clock::Clock::now(&*scenario.clock);
     let change = |name: &str| triggers::acts::declare(&trigger(name), Origin::Cli, None, now).unwrap();
     vec![change("first"), change("second")]
 }
@@ -234,8 +247,8 @@ fn schedule(name: &str) -> ScheduleSpec {
 }
 
 /// Two new schedules, each with jobs.
-fn schedule_changes(scene: &Scene) -> Vec<ScheduleChange> {
-    let now = windlass_core::clock::Clock::now(&*scene.clock);
+fn schedule_changes(scenario: &Scenario) -> Vec<ScheduleChange> {
+    let now = windlass_core::clock::Clock::now(&*scenario.clock);
     let change = |name: &str| {
         let declared = declare(&schedule(name), Origin::Cli, None, now).unwrap();
         let jobs = vec![with_key(name), with_key("waiting"), new_job()];
@@ -265,36 +278,36 @@ fn enqueue_request() -> EnqueueRequest {
     EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
 }
 
-async fn claim_suspect(scene: &Scene) -> Result<()> {
+async fn claim_suspect(scenario: &Scenario) -> Result<()> {
     let suspects = Suspects::One { crashes_max: 3 };
     // Nothing is suspect yet; but a rescue makes it so.
-    if scene.store().damage.begun().is_none() {
-        scene.engine.rescue(rescue_request()).await?;
+    if scenario.store().damage.begun().is_none() {
+        scenario.engine.rescue(rescue_request()).await?;
     }
-    scene.engine.claim(ClaimRequest { suspects, ..claim_request(AWAKE, 1) }).await.map(drop)
+    scenario.engine.claim(ClaimRequest { suspects, ..claim_request(AWAKE, 1) }).await.map(drop)
 }
 
-async fn repeat_claim(scene: &Scene) -> Result<()> {
-    scene.engine.claim(ClaimRequest { repeat: true, ..scene.claim.clone() }).await.map(drop)
+async fn repeat_claim(scenario: &Scenario) -> Result<()> {
+    scenario.engine.claim(ClaimRequest { repeat: true, ..scenario.claim.clone() }).await.map(drop)
 }
 
-fn settlements(scene: &Scene) -> Vec<windlass_core::settle::Settlement> {
+fn settlements(scenario: &Scenario) -> Vec<windlass_core::settle::Settlement> {
     let retry = Transition::Retry { after: Duration::from_secs(1), error: oops() };
     let result = Transition::Succeed { result: Some("1".to_owned()) };
     vec![
-        settled(&scene.running[0], retry.clone()),
-        settled(&scene.running[1], result.clone()),
-        settled(&scene.running[2], retry),
-        settled(&scene.running[3], result),
+        settled(&scenario.running[0], retry.clone()),
+        settled(&scenario.running[1], result.clone()),
+        settled(&scenario.running[2], retry),
+        settled(&scenario.running[3], result),
     ]
 }
 
-fn successes(scene: &Scene) -> Vec<windlass_core::settle::Settlement> {
-    scene.running.iter().map(|claimed| settled(claimed, Transition::Succeed { result: None })).collect()
+fn successes(scenario: &Scenario) -> Vec<windlass_core::settle::Settlement> {
+    scenario.running.iter().map(|claimed| settled(claimed, Transition::Succeed { result: None })).collect()
 }
 
-fn reports(scene: &Scene) -> Vec<(windlass_core::claim::Fence, Progress)> {
-    scene.running.iter().map(|claimed| (claimed.fence(), Progress { percent: 5, note: None })).collect()
+fn reports(scenario: &Scenario) -> Vec<(windlass_core::claim::Fence, Progress)> {
+    scenario.running.iter().map(|claimed| (claimed.fence(), Progress { percent: 5, note: None })).collect()
 }
 
 fn rescue_request() -> RescueRequest {
@@ -302,57 +315,58 @@ fn rescue_request() -> RescueRequest {
     RescueRequest { silent, crashes_max: 3, limit: 500 }
 }
 
-async fn prune(scene: &Scene) -> Result<()> {
-    scene.engine.settle(successes(scene)).await.ok();
-    scene.clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
-    scene.engine.prune(100).await.map(drop)
+async fn prune(scenario: &Scenario) -> Result<()> {
+    scenario.engine.settle(successes(scenario)).await.ok();
+    scenario.clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
+    scenario.engine.prune(100).await.map(drop)
 }
 
-async fn resume(scene: &Scene) -> Result<()> {
-    if scene.store().damage.begun().is_none() {
-        scene.engine.pause(&queue(), None, None).await?;
+async fn resume(scenario: &Scenario) -> Result<()> {
+    if scenario.store().damage.begun().is_none() {
+        scenario.engine.pause(&queue(), None, None).await?;
     }
-    scene.engine.resume(&queue()).await.map(drop)
+    scenario.engine.resume(&queue()).await.map(drop)
 }
 
 fn list_request(phase: Option<Phase>) -> ListRequest {
     ListRequest { phase, limit: 10, ..ListRequest::default() }
 }
 
-async fn save_breaker(scene: &Scene) -> Result<()> {
+async fn save_breaker(scenario: &Scenario) -> Result<()> {
     let name = BreakerName::parse("shop").unwrap();
-    scene.engine.save_breaker(&name, 0, &BreakerState::default()).await.map(drop)
+    scenario.engine.save_breaker(&name, 0, &BreakerState::default()).await.map(drop)
 }
 
-async fn still_hold(scene: &Scene) -> Result<()> {
-    let fences: Vec<_> = scene.running.iter().map(|claimed| claimed.fence()).collect();
-    scene.engine.still_hold(&fences).await.map(drop)
+async fn still_hold(scenario: &Scenario) -> Result<()> {
+    let fences: Vec<_> = scenario.running.iter().map(|claimed| claimed.fence()).collect();
+    scenario.engine.still_hold(&fences).await.map(drop)
 }
 
-async fn take_tokens(scene: &Scene) -> Result<()> {
-    let pace = Pace { every: 1_000_000, tolerance: 5_000_000, handful: 1 };
+async fn take_tokens(scenario: &Scenario) -> Result<()> {
+    let pace = Pace { every: 1_000_000, tolerance: 5_000_000, batch: 1 };
     let take =
         |key: &str| Take { limit: LimitName::parse("calls").unwrap(), key: key.to_owned(), pace, wanted: 2 };
-    scene.engine.take_tokens(&[take("one"), take("two"), take("one")]).await.map(drop)
+    scenario.engine.take_tokens(&[take("one"), take("two"), take("one")]).await.map(drop)
 }
 
-async fn take_leases(scene: &Scene) -> Result<()> {
+async fn take_leases(scenario: &Scenario) -> Result<()> {
     let duties = ["first", "second"].map(|name| (duty(name), Duration::from_secs(600))).to_vec();
     let id = TermId::from_random(fastrand::u128(..));
-    scene.engine.take_leases(&LeaseRequest { worker: AWAKE, id, duties }).await.map(drop)
+    scenario.engine.take_leases(&LeaseRequest { worker: AWAKE, id, duties }).await.map(drop)
 }
 
-fn leases(scene: &Scene) -> Vec<windlass_core::lease::LeaseFence> {
-    let other = windlass_core::lease::LeaseFence { duty: duty("prune"), ..scene.lease.clone() };
-    vec![scene.lease.clone(), other]
+fn leases(scenario: &Scenario) -> Vec<windlass_core::lease::LeaseFence> {
+    let other = windlass_core::lease::LeaseFence { duty: duty("prune"), ..scenario.lease.clone() };
+    vec![scenario.lease.clone(), other]
 }
 
-async fn release_leases(scene: &Scene) -> Result<()> {
-    let releases: Vec<_> = leases(scene).iter().map(LeaseRelease::from).collect();
-    scene.engine.release_leases(&releases).await.map(drop)
+async fn release_leases(scenario: &Scenario) -> Result<()> {
+    let releases: Vec<_> = leases(scenario).iter().map(LeaseRelease::from).collect();
+    scenario.engine.release_leases(&releases).await.map(drop)
 }
 
-async fn renew_leases(scene: &Scene) -> Result<()> {
-    let renewals: Vec<_> = leases(scene).into_iter().map(|lease| Renewal { lease, metadata: None }).collect();
-    scene.engine.renew_leases(&renewals).await.map(drop)
+async fn renew_leases(scenario: &Scenario) -> Result<()> {
+    let renewals: Vec<_> =
+        leases(scenario).into_iter().map(|lease| Renewal { lease, metadata: None }).collect();
+    scenario.engine.renew_leases(&renewals).await.map(drop)
 }

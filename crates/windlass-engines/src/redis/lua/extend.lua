@@ -13,7 +13,7 @@ if not expires or dead or leaving then
   return answer({''})
 end
 -- A count that is damaged starts over.
-write('HSET', row, 'beats', digits((tonumber(beats) or 0) + 1), 'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
+write('HSET', row, 'beats', digits((tonumber(beats) or 0) + 1), 'last_heartbeat', NOW_DIGITS, 'expires', digits(NOW + lease))
 write('HSET', key('layout'), 'beats', digits(BEATS + 1))
 if clock >= 0 then
   write('HSET', row, 'ahead', digits(clock - NOW))

@@ -14,7 +14,7 @@ for i = 1, number_arg() do
   gates[i] = arg()
 end
 write('HSET', row, 'card', card, 'queues', queues, 'types', types, 'since', NOW_DIGITS, 'beats', 0,
-  'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease), 'duties', duties, 'place', digits(place), 'hearing',
+  'last_heartbeat', NOW_DIGITS, 'expires', digits(NOW + lease), 'duties', duties, 'place', digits(place), 'hearing',
   digits(math.floor(lease / 2)))
 hear(worker, duties, place, math.floor(lease / 2))
 write('SADD', key('workers'), worker)

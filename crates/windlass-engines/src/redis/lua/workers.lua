@@ -6,7 +6,7 @@
 local page = redis.call('SSCAN', key('workers'), arg(), 'COUNT', WORKERS_PAGE)
 local rows = {}
 for i, worker in ipairs(page[2]) do
-  local row = redis.call('HMGET', key('worker:') .. worker, 'card', 'since', 'beats', 'last_beat', 'expires', 'queues',
+  local row = redis.call('HMGET', key('worker:') .. worker, 'card', 'since', 'beats', 'last_heartbeat', 'expires', 'queues',
     'types', 'ahead')
   rows[i] = {row[1], row[2], row[3], row[4], row[5], digits(redis.call('SCARD', key('held:') .. worker)), worker, row[6],
     row[7], row[8]}

@@ -17,9 +17,9 @@ async fn send(_: Mail) {}
 
 /// A duty as one of two leaders has it.
 fn one_of_two(engine: &Arc<dyn Engine>, name: &str) -> Task {
-    let manner = Manner { mode: DutyMode::EveryWorker, rotation: None };
+    let coordination = Coordination { mode: DutyMode::EveryWorker, rotation: None };
     let pace = WatchPace { heartbeat: Duration::from_secs(10), sweep: Duration::from_secs(5) };
-    let maintenance = Maintenance { manner, pace, crashes_max: 3, rollups_kept: DAY * 30 };
+    let maintenance = Maintenance { coordination, pace, crashes_max: 3, rollups_kept: DAY * 30 };
     let all = tasks(engine, maintenance, None, &Mailbox::default());
     all.into_iter().find(|task| task.duty.name.as_str() == name).expect("it is one of them")
 }

@@ -87,7 +87,7 @@ fn permits_that_are_taken_cost_no_question() {
 fn of_two_readings_that_cross_the_later_one_counts() {
     let mut known = with_copy(open());
     known.read(BreakerState::default(), STORE.minus(SECOND), START.plus(SECOND));
-    assert_eq!(known.stands(START.plus(SECOND), &options()).stand, open().stand);
+    assert_eq!(known.stands(START.plus(SECOND), &options()).circuit, open().circuit);
 }
 
 #[test]

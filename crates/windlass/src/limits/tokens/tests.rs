@@ -1,4 +1,4 @@
-//! Several processes share a limit through one store, as they really run: each with its own lines and its own clock, handfuls
+//! Several processes share a limit through one store, as they really run: each with its own lines and its own clock, batches
 //! that lapse, callers that wait for each other, and a store whose answers come late or not at all. Time is virtual.
 
 use async_trait::async_trait;
@@ -29,7 +29,7 @@ impl Clock for VirtualClock {
 
 /// What a store does to its callers.
 #[derive(Debug, Clone, Copy)]
-struct Trouble {
+struct CallFailure {
     /// An answer takes at most so long, some of it before it is decided and the rest after.
     answer_max: Duration,
     /// So many of a hundred answers are lost, half of them with what was asked for.
@@ -39,7 +39,7 @@ struct Trouble {
 /// A store behind a bad line.
 struct BadLine {
     store: MemoryEngine,
-    trouble: Trouble,
+    trouble: CallFailure,
     rng: Mutex<fastrand::Rng>,
 }
 
@@ -105,7 +105,7 @@ fn any_limit() -> impl Strategy<Value = RateLimit> {
 type Use = (u64, usize);
 
 /// Everybody comes and takes a token or goes without. Gives the uses in order.
-fn uses(limit: &RateLimit, trouble: Trouble, seed: u64, all: &[Coming]) -> Vec<Use> {
+fn uses(limit: &RateLimit, trouble: CallFailure, seed: u64, all: &[Coming]) -> Vec<Use> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(async {
         let began = Instant::now();
@@ -164,7 +164,7 @@ proptest! {
         seed: u64,
         all in proptest::collection::vec(any_coming(), 1..500),
     ) {
-        let trouble = Trouble { answer_max: limit.answer_within(), lost: 0 };
+        let trouble = CallFailure { answer_max: limit.answer_within(), lost: 0 };
         let used = uses(&limit, trouble, seed, &all);
         prop_assert!(!used.is_empty(), "{limit:?} lets nobody through");
         let most = most_in_a_period(&used, limit.per);
@@ -179,7 +179,7 @@ proptest! {
         answer_millis in 0_u64..3_000,
         all in proptest::collection::vec(any_coming(), 1..500),
     ) {
-        let trouble = Trouble { answer_max: Duration::from_millis(answer_millis), lost };
+        let trouble = CallFailure { answer_max: Duration::from_millis(answer_millis), lost };
         let used = uses(&limit, trouble, seed, &all);
         for process in 0..PROCESSES {
             let most = most_in_a_period(used.iter().filter(|(_, by)| *by == process), limit.per);
@@ -192,7 +192,7 @@ proptest! {
 #[test]
 fn processes_use_the_whole_limit_and_what_is_left_of_the_burst_if_enough_come() {
     let limit = RateLimit { burst: 50, ..RateLimit::new(100, Duration::from_secs(1)) };
-    let trouble = Trouble { answer_max: Duration::from_millis(10), lost: 0 };
+    let trouble = CallFailure { answer_max: Duration::from_millis(10), lost: 0 };
     let come = |n: usize| Coming { pause_millis: 1, process: n % PROCESSES, patience_millis: 100 };
     let all: Vec<_> = (0..3_000).map(come).collect();
     let used = uses(&limit, trouble, 7, &all);

@@ -4,11 +4,11 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use windlass_core::worker::Beat;
+use windlass_core::worker::Liveness;
 
 use super::*;
 use crate::worker::heart::{Heart, HeartEffect};
-use crate::worker::pool::Trouble;
+use crate::worker::pool::CallFailure;
 
 const TICK: Duration = Duration::from_millis(50);
 
@@ -56,7 +56,7 @@ impl Process {
         } else if self.gives_up.is_some_and(|at| now >= at) {
             self.fail(now);
         }
-        if !self.heart.effects(now).contains(&HeartEffect::Beat) {
+        if !self.heart.effects(now).contains(&HeartEffect::Liveness) {
             return;
         }
         match store {
@@ -70,13 +70,13 @@ impl Process {
         self.gives_up = None;
         self.beats += 1;
         self.expires = now + self.lease;
-        self.heart.answered(Ok(Beat::Alive { cancel: Vec::new() }), now);
+        self.heart.answered(Ok(Liveness::Alive { cancel: Vec::new() }), now);
     }
 
     fn fail(&mut self, now: Moment) {
         self.gives_up = None;
         self.failed += 1;
-        self.heart.answered(Err(Trouble::NotDone), now);
+        self.heart.answered(Err(CallFailure::NotDone), now);
     }
 
     fn seen(&self, now: Moment) -> Option<WorkerSighting> {

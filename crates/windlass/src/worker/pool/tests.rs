@@ -68,7 +68,7 @@ impl Bench {
     }
 
     /// The oldest batch that is under way is answered.
-    fn settle_answered(&mut self, answer: Result<Vec<Settled>, Trouble>) -> Vec<Effect> {
+    fn settle_answered(&mut self, answer: Result<Vec<Settled>, CallFailure>) -> Vec<Effect> {
         let number = self.sent.pop_front().expect("a batch is under way");
         self.on(Event::SettleAnswered(number, answer))
     }
@@ -100,7 +100,7 @@ impl Bench {
     }
 
     /// The last claim is answered.
-    fn answered(&mut self, answer: Result<ClaimAnswer, Trouble>) -> Vec<Effect> {
+    fn answered(&mut self, answer: Result<ClaimAnswer, CallFailure>) -> Vec<Effect> {
         let token = self.asked.expect("a claim was sent");
         self.on(Event::ClaimAnswered(token, answer))
     }
@@ -263,7 +263,7 @@ fn a_batch_that_failed_is_sent_again_and_nothing_starts_meanwhile() {
     let effects = bench.answer(&request, 3, MORE);
     let effects = bench.end(starts(&effects)[0], SECOND);
     let (batch, claim) = (settled(&effects), claims(effects).remove(0));
-    bench.settle_answered(Err(Trouble::Unknown));
+    bench.settle_answered(Err(CallFailure::Unknown));
     assert!(starts(&bench.answer(&claim, 1, MORE)).is_empty(), "nothing new while the store takes no ends");
     bench.now = bench.pool.wake_at();
     assert_eq!(fences(&settled(&bench.effects())), fences(&batch));
@@ -275,7 +275,7 @@ fn a_batch_that_failed_is_sent_again_and_nothing_starts_meanwhile() {
 fn a_claim_whose_answer_got_lost_is_asked_again_with_its_token() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    assert!(bench.answered(Err(Trouble::Unknown)).is_empty());
+    assert!(bench.answered(Err(CallFailure::Unknown)).is_empty());
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
     assert_eq!((again.token, again.repeat), (request.token, true));
@@ -283,7 +283,7 @@ fn a_claim_whose_answer_got_lost_is_asked_again_with_its_token() {
 
 /// Loses the answer to a request and sends it again.
 fn lose_and_repeat(bench: &mut Bench) -> ClaimRequest {
-    bench.answered(Err(Trouble::Unknown));
+    bench.answered(Err(CallFailure::Unknown));
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
     assert!(again.repeat);
@@ -313,7 +313,7 @@ fn a_repeat_that_brings_nothing_beside_nothing_due_lets_the_pool_rest() {
 fn a_hint_that_comes_before_the_repeat_is_answered_is_not_lost() {
     let mut bench = Bench::new();
     bench.claim();
-    bench.answered(Err(Trouble::Unknown));
+    bench.answered(Err(CallFailure::Unknown));
     bench.on(Event::Hint);
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
@@ -334,7 +334,7 @@ fn a_stopping_pool_ends_after_a_repeat_that_brings_nothing() {
 fn a_claim_that_failed_is_followed_by_another_after_a_pause() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    assert!(bench.answered(Err(Trouble::NotDone)).is_empty());
+    assert!(bench.answered(Err(CallFailure::NotDone)).is_empty());
     bench.now = bench.pool.wake_at();
     assert!(bench.now > Moment::ZERO);
     let next = bench.claim();
@@ -383,7 +383,7 @@ fn a_failed_claim_is_tried_again_after_the_back_off_not_at_the_next_poll() {
     let request = bench.claim();
     bench.answer(&request, 0, NOTHING);
     assert_eq!(claims(bench.on(Event::Hint)).len(), 1);
-    bench.answered(Err(Trouble::NotDone));
+    bench.answered(Err(CallFailure::NotDone));
     assert!(bench.pool.wake_at() < SECOND);
 }
 
@@ -392,7 +392,7 @@ fn a_stopping_pool_wakes_to_ask_for_a_lost_claim() {
     let mut bench = Bench::new();
     bench.claim();
     bench.on(Event::Stop { grace: Duration::ZERO });
-    bench.answered(Err(Trouble::Unknown));
+    bench.answered(Err(CallFailure::Unknown));
     assert!(!bench.pool.has_ended());
     bench.now = bench.pool.wake_at();
     assert!(bench.claim().repeat);
@@ -473,12 +473,12 @@ fn what_was_claimed_for_a_dead_identity_is_dropped_and_not_taken_for_the_next_cl
 fn a_repeat_that_fails_does_not_forget_what_the_lost_claim_may_hold() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    bench.answered(Err(Trouble::Unknown));
-    for trouble in [Trouble::NotDone, Trouble::Unknown, Trouble::NotDone] {
+    bench.answered(Err(CallFailure::Unknown));
+    for failure in [CallFailure::NotDone, CallFailure::Unknown, CallFailure::NotDone] {
         bench.now = bench.pool.wake_at();
         let again = bench.claim();
         assert_eq!((again.token, again.repeat), (request.token, true));
-        bench.answered(Err(trouble));
+        bench.answered(Err(failure));
     }
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
@@ -515,7 +515,7 @@ fn a_settlement_that_the_store_refuses_blocks_no_other() {
         for effect in bench.effects() {
             match effect {
                 Effect::Settle(number, batch) if batch.iter().any(|settlement| settlement.fence == bad) => {
-                    bench.pool.on(Event::SettleAnswered(number, Err(Trouble::Refused)), bench.now);
+                    bench.pool.on(Event::SettleAnswered(number, Err(CallFailure::Refused)), bench.now);
                 }
                 Effect::Settle(number, batch) => {
                     taken.extend(batch.iter().map(|settlement| settlement.fence));
@@ -550,7 +550,7 @@ fn a_pool_that_cannot_settle_sleeps_until_it_tries_again() {
     let running = starts(&bench.answer(&request, 1, NOTHING));
     bench.end(running[0], SECOND);
     bench.now += SECOND * 60;
-    bench.settle_answered(Err(Trouble::NotDone));
+    bench.settle_answered(Err(CallFailure::NotDone));
     assert!(bench.pool.wake_at() > bench.now, "{:?}", bench.pool.wake_at());
 }
 
@@ -564,7 +564,7 @@ fn a_pool_whose_last_settlements_were_all_refused_goes_on() {
     }
     assert_eq!(settled(&bench.effects()).len(), 2);
     for _ in 0..3 {
-        bench.settle_answered(Err(Trouble::Refused));
+        bench.settle_answered(Err(CallFailure::Refused));
         bench.now += SECOND;
         bench.effects();
     }

@@ -1,8 +1,8 @@
-//! Its heart: signs of life, and what their answers bring.
+//! Its heart: heartbeats, and what their answers bring.
 
 use windlass::worker::Moment;
 use windlass::worker::heart::HeartEffect;
-use windlass::worker::pool::{Event, Trouble};
+use windlass::worker::pool::{CallFailure, Event};
 use windlass_core::lease_watch::Own;
 use windlass_core::worker::Heartbeat;
 
@@ -12,15 +12,15 @@ use crate::store::{Answer, Call, Reply};
 
 impl Body {
     pub(super) fn own(&self) -> Own {
-        Own { worker: self.worker, failed: self.failed_beats }
+        Own { worker: self.worker, failed: self.failed_heartbeats }
     }
 
     pub(super) fn beat(&mut self, now: Moment, out: &mut Vec<Wish>) {
         for effect in self.heart.effects(now) {
             match effect {
-                HeartEffect::Beat => {
+                HeartEffect::Liveness => {
                     let heartbeat = Heartbeat { worker: self.worker, lease: LEASE, idle: false };
-                    out.push(Wish::Send(Part::Heart, Call::Pulse(heartbeat)));
+                    out.push(Wish::Send(Part::Heart, Call::HeartbeatAnswer(heartbeat)));
                 }
                 HeartEffect::LeaseRanOut => self.tell_all(|| Event::LeaseRanOut, now),
                 HeartEffect::Cancel(_) | HeartEffect::Died => {}
@@ -30,13 +30,13 @@ impl Body {
 
     pub(super) fn beaten(&mut self, answer: Answer, now: Moment, plan: &ProcessPlan, out: &mut Vec<Wish>) {
         if answer.is_err() {
-            self.failed_beats += 1;
-            out.push(Wish::BeatFailed(self.worker));
+            self.failed_heartbeats += 1;
+            out.push(Wish::HeartbeatFailed(self.worker));
         }
-        let answer = answer.map_err(|_| Trouble::Unknown).map(|reply| match reply {
-            Reply::Pulse(pulse) => {
-                self.heard_crowd(&pulse, now, out);
-                pulse.beat
+        let answer = answer.map_err(|_| CallFailure::Unknown).map(|reply| match reply {
+            Reply::HeartbeatAnswer(heartbeat_answer) => {
+                self.heard_crowd(&heartbeat_answer, now, out);
+                heartbeat_answer.beat
             }
             other => panic!("expected the answer to a heartbeat, got {other:?}"),
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::duties::board::BoardEvent;
+use windlass::duties::status::DutyStatusEvent;
 use windlass::worker::Moment;
 use windlass::worker::pool::{Event, Pool};
 
@@ -17,7 +17,7 @@ impl Body {
         if self.stop_by.is_none() && self.stage == Stage::Up {
             self.stop_by = Some(now + grace + FLUSH_GRACE);
             self.tell_all(|| Event::Stop { grace }, now);
-            self.tell_board(BoardEvent::Stop, now, out);
+            self.tell_board(DutyStatusEvent::Stop, now, out);
         }
     }
 

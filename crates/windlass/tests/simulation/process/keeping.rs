@@ -1,14 +1,14 @@
 //! Its duties: the real board decides which of them it does; each is done one question after another.
 
-use windlass::duties::board::{Begin, Board, BoardEffect, BoardEvent, Entry, RunReport};
+use windlass::duties::status::{Begin, DutyStatus, DutyStatusEffect, DutyStatusEvent, Entry, RunReport};
 use windlass::duties::{DutyMode, DutySpec, LeaseTiming};
 use windlass::maintenance::{Answer as Heard, Ask, Role};
 use windlass::worker::Moment;
 use windlass_core::duty::runner::RunId;
 use windlass_core::lease::TermId;
-use windlass_core::lease::keeper::LeaseCall;
+use windlass_core::lease::lease_client::LeaseCall;
 use windlass_core::names::DutyName;
-use windlass_core::worker::{Beat, Pulse};
+use windlass_core::worker::{HeartbeatAnswer, Liveness};
 
 use super::{Body, Part, Wish};
 use crate::plan::SWEEP_EVERY;
@@ -64,52 +64,59 @@ impl Chore {
 }
 
 impl Body {
-    pub(super) fn heard_crowd(&mut self, pulse: &Pulse, now: Moment, out: &mut Vec<Wish>) {
-        if pulse.beat == Beat::Dead {
+    pub(super) fn heard_crowd(
+        &mut self,
+        heartbeat_answer: &HeartbeatAnswer,
+        now: Moment,
+        out: &mut Vec<Wish>,
+    ) {
+        if heartbeat_answer.beat == Liveness::Dead {
             return;
         }
-        let (worker, members, store_now) = (self.worker, pulse.members.clone(), pulse.now);
-        if self.board.is_some() {
-            self.tell_board(BoardEvent::Pulse { worker, members, store_now }, now, out);
+        let (worker, members, store_now) =
+            (self.worker, heartbeat_answer.members.clone(), heartbeat_answer.now);
+        if self.duty_status.is_some() {
+            self.tell_board(DutyStatusEvent::HeartbeatAnswer { worker, members, store_now }, now, out);
         } else {
             let entries = Chore::ALL.map(Chore::entry).to_vec();
-            self.board = Some(Board::new(worker, entries, LeaseTiming::default(), members, store_now, now));
+            self.duty_status =
+                Some(DutyStatus::new(worker, entries, LeaseTiming::default(), members, store_now, now));
         }
     }
 
-    pub(super) fn tell_board(&mut self, event: BoardEvent, now: Moment, out: &mut Vec<Wish>) {
-        let Some(board) = &mut self.board else { return };
-        for effect in board.on(event, now) {
+    pub(super) fn tell_board(&mut self, event: DutyStatusEvent, now: Moment, out: &mut Vec<Wish>) {
+        let Some(duty_status) = &mut self.duty_status else { return };
+        for effect in duty_status.on(event, now) {
             self.perform_duty(effect, now, out);
         }
     }
 
     pub(super) fn do_duties(&mut self, now: Moment, out: &mut Vec<Wish>) {
         let fresh = TermId::from_random(self.rng.bits128());
-        let Some(board) = &mut self.board else { return };
-        for effect in board.effects(now, fresh) {
+        let Some(duty_status) = &mut self.duty_status else { return };
+        for effect in duty_status.effects(now, fresh) {
             self.perform_duty(effect, now, out);
         }
     }
 
-    fn perform_duty(&mut self, effect: BoardEffect, now: Moment, out: &mut Vec<Wish>) {
+    fn perform_duty(&mut self, effect: DutyStatusEffect, now: Moment, out: &mut Vec<Wish>) {
         match effect {
-            BoardEffect::Take(call, request) => {
+            DutyStatusEffect::Take(call, request) => {
                 out.push(Wish::Send(Part::Take(call), Call::TakeLeases(request)));
             }
-            BoardEffect::Renew(call, renewals) => {
+            DutyStatusEffect::Renew(call, renewals) => {
                 let leases = renewals.iter().map(|renewal| renewal.lease.clone()).collect();
                 self.renewals.insert(call, leases);
                 out.push(Wish::Send(Part::Renew(call), Call::RenewLeases(renewals)));
             }
-            BoardEffect::Release(releases) => {
+            DutyStatusEffect::Release(releases) => {
                 out.push(Wish::Send(Part::Release, Call::ReleaseLeases(releases)));
             }
-            BoardEffect::Begin(begin) => self.begin_chore(&begin, now, out),
+            DutyStatusEffect::Begin(begin) => self.begin_chore(&begin, now, out),
             // A run looks whether it should stop before it asks the next question.
-            BoardEffect::StopRun(..) => {}
-            BoardEffect::Alert(alert) => out.push(Wish::Broke("duty alert", format!("{alert:?}"))),
-            BoardEffect::Lock(..) | BoardEffect::Unlock(..) => unreachable!("no duty has a lock"),
+            DutyStatusEffect::StopRun(..) => {}
+            DutyStatusEffect::Alert(alert) => out.push(Wish::Broke("duty alert", format!("{alert:?}"))),
+            DutyStatusEffect::Lock(..) | DutyStatusEffect::Unlock(..) => unreachable!("no duty has a lock"),
         }
     }
 
@@ -118,10 +125,16 @@ impl Body {
         let chore = Chore::ALL.into_iter().find(|chore| chore.name() == begin.duty);
         let chore = chore.expect("only these are on the board");
         let rescue = Chore::Rescue.name();
-        let watches =
-            self.board.as_ref().is_some_and(|board| board.stands_by(&rescue) && !board.leads(&rescue, now));
+        let watches = self
+            .duty_status
+            .as_ref()
+            .is_some_and(|duty_status| duty_status.stands_by(&rescue) && !duty_status.leads(&rescue, now));
         if chore == Chore::Watch && self.has_watched && !watches {
-            self.tell_board(BoardEvent::Ended(begin.duty.clone(), begin.run, RunReport::default()), now, out);
+            self.tell_board(
+                DutyStatusEvent::Ended(begin.duty.clone(), begin.run, RunReport::default()),
+                now,
+                out,
+            );
             return;
         }
         self.has_watched |= chore == Chore::Watch;
@@ -159,7 +172,9 @@ impl Body {
         // A leader that is none any more may have sent its question before: two at once must do no harm.
         match next {
             Some(asked) => self.ask(chore, Doing { asked, ..doing }, out),
-            None => self.tell_board(BoardEvent::Ended(chore.name(), run, RunReport::default()), now, out),
+            None => {
+                self.tell_board(DutyStatusEvent::Ended(chore.name(), run, RunReport::default()), now, out)
+            }
         }
     }
 
@@ -175,6 +190,6 @@ impl Body {
             Reply::Renewed(answers) => leases.into_iter().zip(answers).collect(),
             other => panic!("expected the answer to renewals, got {other:?}"),
         });
-        self.tell_board(BoardEvent::Renewed(call, answer), now, out);
+        self.tell_board(DutyStatusEvent::Renewed(call, answer), now, out);
     }
 }

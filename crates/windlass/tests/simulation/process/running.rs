@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::duties::board::BoardEvent;
+use windlass::duties::status::DutyStatusEvent;
 use windlass::worker::Moment;
 use windlass::worker::pool::{Effect, Event};
 use windlass_core::claim::{Claimed, Fence};
@@ -116,11 +116,11 @@ impl Body {
                 }
             }
             Hint::Cancel(fence) => self.cancel(*fence, out),
-            Hint::Lease(duty) => self.tell_board(BoardEvent::Hint(duty.clone()), now, out),
+            Hint::Lease(duty) => self.tell_board(DutyStatusEvent::Hint(duty.clone()), now, out),
             Hint::Quiet(_) | Hint::Trigger => {}
             Hint::Any => {
                 self.tell_all(|| Event::Hint, now);
-                self.tell_board(BoardEvent::HintOfAnything, now, out);
+                self.tell_board(DutyStatusEvent::HintOfAnything, now, out);
             }
         }
     }

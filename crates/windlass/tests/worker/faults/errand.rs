@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use windlass::{Context, Handlers, JobType, RetryPolicy, State, TypeSpec};
 use windlass_conformance::history::{Event, Outcome, Uid};
 
-use super::book::Book;
+use super::shared_ledger::SharedLedger;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Errand {
@@ -26,20 +26,25 @@ impl JobType for Errand {
 /// The book, who writes, and how often a job began or ended here.
 #[derive(Clone)]
 pub(super) struct Scribe {
-    book: Arc<Book>,
+    shared_ledger: Arc<SharedLedger>,
     name: String,
     worked: watch::Sender<usize>,
 }
 
 impl Scribe {
     fn note(&self, event: Event) {
-        self.book.note(event);
+        self.shared_ledger.note(event);
         self.worked.send_modify(|count| *count += 1);
     }
 }
 
-pub(super) fn handlers(book: &Arc<Book>, name: &str, worked: &watch::Sender<usize>) -> Handlers<Scribe> {
-    let scribe = Scribe { book: Arc::clone(book), name: name.to_owned(), worked: worked.clone() };
+pub(super) fn handlers(
+    shared_ledger: &Arc<SharedLedger>,
+    name: &str,
+    worked: &watch::Sender<usize>,
+) -> Handlers<Scribe> {
+    let scribe =
+        Scribe { shared_ledger: Arc::clone(shared_ledger), name: name.to_owned(), worked: worked.clone() };
     Handlers::new(scribe).handle(run)
 }
 

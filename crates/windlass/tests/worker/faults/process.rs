@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
 use windlass::Worker;
 
-use super::book::Book;
 use super::errand::handlers;
+use super::shared_ledger::SharedLedger;
 use super::{LEASE, options};
 use crate::struck;
 
@@ -24,8 +24,8 @@ const TEST_NAME: &str =
 pub(super) struct Process(Child);
 
 impl Process {
-    pub(super) fn start(url: &str, book: &Book) -> Self {
-        let values = [book.path.display().to_string(), url.to_owned()];
+    pub(super) fn start(url: &str, shared_ledger: &SharedLedger) -> Self {
+        let values = [shared_ledger.path.display().to_string(), url.to_owned()];
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
         command.args(["--exact", TEST_NAME, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
         Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts"))
@@ -73,8 +73,8 @@ fn name(pid: u32) -> String {
 /// Whether this is such a process; if so, its work is done when this returns.
 pub(super) async fn work_if_asked() -> bool {
     let [Ok(ledger), Ok(url)] = VARIABLES.map(std::env::var) else { return false };
-    let book = Arc::new(Book::open(ledger.as_ref()));
-    let handlers = handlers(&book, &name(std::process::id()), &watch::Sender::default());
+    let shared_ledger = Arc::new(SharedLedger::open(ledger.as_ref()));
+    let handlers = handlers(&shared_ledger, &name(std::process::id()), &watch::Sender::default());
     let mut worker =
         Worker::start(struck::open(&url).await, handlers, options(LEASE)).await.expect("it starts");
     // Whatever it reads, it is the end that counts.

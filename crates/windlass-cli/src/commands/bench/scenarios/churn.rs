@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use windlass::{Client, Handlers, Worker};
 
-use super::super::bed::At;
+use super::super::env::{Env, since};
 use super::super::figures::{Figures, per_second};
-use super::super::ground::{Ground, since};
+use super::super::fixture::At;
 use super::super::load::Work;
 use super::super::pickup::Pickups;
 use super::super::tally::Tally;
@@ -26,29 +26,28 @@ const WINDOW: u64 = 1_000;
 /// A producer that has filled the window looks this often whether there is room.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
-    let client = ground.client().await?;
-    let lasting = Duration::from_secs(ground.args.seconds);
-    let wal_before = wal(ground).await?;
-    ground.progress.part("enqueue and drain", ground.args.seconds * 10_000);
+pub(super) async fn run(env: &Env<'_>) -> Result<Figures, Failure> {
+    let client = env.client().await?;
+    let lasting = Duration::from_secs(env.args.seconds);
+    let wal_before = wal(env).await?;
+    env.progress.part("enqueue and drain", env.args.seconds * 10_000);
     let (tally, pickups) = (Tally::with_marks(&[]), Arc::new(Mutex::new(Pickups::new()?)));
-    let mut worker = timing_worker(ground, &tally, &pickups).await?;
-    let (ended, put_in) =
-        tally.while_moving(produce(ground, &client, &tally, lasting), ground.progress).await??;
-    tally.while_moving(worker.drain(), ground.progress).await?;
-    ground.check_succeeded(put_in).await?;
+    let mut worker = timing_worker(env, &tally, &pickups).await?;
+    let (ended, put_in) = tally.while_moving(produce(env, &client, &tally, lasting), env.progress).await??;
+    tally.while_moving(worker.drain(), env.progress).await?;
+    env.check_succeeded(put_in).await?;
     let figures = Figures::default()
         .with("jobs_per_second", per_second(ended, lasting))
         .and(pickups.lock().unwrap_or_else(PoisonError::into_inner).figures());
-    Ok(figures.and(sizes(ground, wal_before, put_in).await?))
+    Ok(figures.and(sizes(env, wal_before, put_in).await?))
 }
 
 async fn timing_worker(
-    ground: &Ground<'_>,
+    env: &Env<'_>,
     tally: &Arc<Tally>,
     pickups: &Arc<Mutex<Pickups>>,
 ) -> Result<Worker, Failure> {
-    let (tally, pickups, epoch) = (Arc::clone(tally), Arc::clone(pickups), ground.epoch);
+    let (tally, pickups, epoch) = (Arc::clone(tally), Arc::clone(pickups), env.epoch);
     let handlers = Handlers::new(()).handle(move |job: Work| {
         let taken = since(epoch, job.at);
         let (tally, pickups) = (Arc::clone(&tally), Arc::clone(&pickups));
@@ -57,12 +56,12 @@ async fn timing_worker(
             tally.one();
         }
     });
-    ground.worker(handlers).await
+    env.worker(handlers).await
 }
 
 /// Puts jobs in until the time is up. Gives how many had ended by then, and how many were put in.
 async fn produce(
-    ground: &Ground<'_>,
+    env: &Env<'_>,
     client: &Client,
     tally: &Arc<Tally>,
     lasting: Duration,
@@ -71,7 +70,7 @@ async fn produce(
     let mut producers = JoinSet::new();
     for _ in 0..PRODUCERS {
         let (client, tally) = (client.clone(), Arc::clone(tally));
-        let producer = Producer { client, tally, put_in: Arc::clone(&put_in), epoch: ground.epoch };
+        let producer = Producer { client, tally, put_in: Arc::clone(&put_in), epoch: env.epoch };
         producers.spawn(producer.produce(until));
     }
     tokio::time::sleep_until(until.into()).await;
@@ -113,17 +112,17 @@ impl Producer {
 }
 
 /// How far the server's log of writes has come, if there is a server.
-async fn wal(ground: &Ground<'_>) -> Result<Option<i64>, Failure> {
-    match &ground.place.at {
+async fn wal(env: &Env<'_>) -> Result<Option<i64>, Failure> {
+    match &env.place.at {
         At::Schema(url, _) => Ok(Some(session::wal_position(&session::connect(url).await?).await?)),
         _ => Ok(None),
     }
 }
 
 /// What all that left behind on the disk.
-async fn sizes(ground: &Ground<'_>, wal_before: Option<i64>, jobs: u64) -> Result<Figures, Failure> {
+async fn sizes(env: &Env<'_>, wal_before: Option<i64>, jobs: u64) -> Result<Figures, Failure> {
     let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-    match &ground.place.at {
+    match &env.place.at {
         At::Memory | At::Namespace(..) => Ok(Figures::default()),
         At::File(path) => {
             let wal = format!("{}-wal", path.display());

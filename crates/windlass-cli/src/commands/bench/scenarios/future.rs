@@ -6,8 +6,8 @@ use windlass_core::enqueue::{NewJob, When};
 use windlass_core::priority::Priority;
 
 use super::super::drain::drain;
+use super::super::env::Env;
 use super::super::figures::Figures;
-use super::super::ground::Ground;
 use super::super::load;
 use crate::exit::Failure;
 
@@ -15,11 +15,11 @@ const FUTURE: u64 = 10;
 /// Far enough that none falls due while this runs.
 const DUE_IN: Duration = Duration::from_secs(24 * 60 * 60);
 
-pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
-    let (jobs, client) = (ground.args.jobs, ground.client().await?);
-    load::fill(&client, jobs * FUTURE, |_| later(), ground.progress).await?;
-    load::fill(&client, jobs, |_| load::draft(), ground.progress).await?;
-    Ok(drain(ground, jobs, &[]).await?.figures())
+pub(super) async fn run(env: &Env<'_>) -> Result<Figures, Failure> {
+    let (jobs, client) = (env.args.jobs, env.client().await?);
+    load::fill(&client, jobs * FUTURE, |_| later(), env.progress).await?;
+    load::fill(&client, jobs, |_| load::draft(), env.progress).await?;
+    Ok(drain(env, jobs, &[]).await?.figures())
 }
 
 fn later() -> NewJob {

@@ -5,15 +5,15 @@ use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 
 use super::super::drain::drain;
+use super::super::env::Env;
 use super::super::figures::{Figures, per_second};
-use super::super::ground::Ground;
 use super::super::load;
 use crate::exit::Failure;
 
-pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
-    let jobs = ground.args.jobs;
-    let bulk = load::fill(&ground.client().await?, jobs, keyed, ground.progress).await?;
-    let figures = drain(ground, jobs, &[]).await?.figures();
+pub(super) async fn run(env: &Env<'_>) -> Result<Figures, Failure> {
+    let jobs = env.args.jobs;
+    let bulk = load::fill(&env.client().await?, jobs, keyed, env.progress).await?;
+    let figures = drain(env, jobs, &[]).await?.figures();
     Ok(figures.with("bulk_per_second", per_second(jobs, bulk)))
 }
 

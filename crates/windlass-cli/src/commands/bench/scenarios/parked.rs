@@ -12,9 +12,9 @@ use windlass_core::gate::Gate;
 use windlass_core::limits::OPEN_BATCH_MAX;
 use windlass_core::outcome::AttemptOutcome;
 
+use super::super::env::Env;
 use super::super::failed;
 use super::super::figures::{Figures, per_second};
-use super::super::ground::Ground;
 use super::super::load::{self, Work};
 use super::super::tally::Tally;
 use crate::exit::Failure;
@@ -23,21 +23,21 @@ const GATE: &str = "bench:gate";
 /// How often to look whether the last ones are parked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
-    let jobs = ground.args.jobs;
-    load::fill(&ground.client().await?, jobs + 1, |_| load::draft(), ground.progress).await?;
-    ground.rest().await?;
-    ground.progress.part("park, open, drain", 2 * jobs);
+pub(super) async fn run(env: &Env<'_>) -> Result<Figures, Failure> {
+    let jobs = env.args.jobs;
+    load::fill(&env.client().await?, jobs + 1, |_| load::draft(), env.progress).await?;
+    env.rest().await?;
+    env.progress.part("park, open, drain", 2 * jobs);
     let tally = Tally::with_marks(&[jobs, 2 * jobs]);
-    let mut worker = parking_worker(ground, &tally).await?;
-    tally.reach(jobs, ground.progress).await?;
-    tally.while_moving(all_are_parked(ground, jobs), ground.progress).await??;
+    let mut worker = parking_worker(env, &tally).await?;
+    tally.reach(jobs, env.progress).await?;
+    tally.while_moving(all_are_parked(env, jobs), env.progress).await??;
     let parked = tally.elapsed();
-    open_gate(ground).await?;
+    open_gate(env).await?;
     let opened = tally.elapsed();
-    let done = tally.reach(2 * jobs, ground.progress).await?;
-    tally.while_moving(worker.drain(), ground.progress).await?;
-    ground.check_succeeded(jobs + 1).await?;
+    let done = tally.reach(2 * jobs, env.progress).await?;
+    tally.while_moving(worker.drain(), env.progress).await?;
+    env.check_succeeded(jobs + 1).await?;
     Ok(Figures::default()
         .with("jobs_per_second", per_second(jobs, done))
         .with("attempts_per_second", per_second(2 * jobs, done))
@@ -45,7 +45,7 @@ pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
         .with("opened_per_second", per_second(jobs, opened - parked)))
 }
 
-async fn parking_worker(ground: &Ground<'_>, tally: &Arc<Tally>) -> Result<Worker, Failure> {
+async fn parking_worker(env: &Env<'_>, tally: &Arc<Tally>) -> Result<Worker, Failure> {
     let tally = Arc::clone(tally);
     let one_ran = Arc::new(AtomicBool::new(false));
     let handlers = Handlers::new(()).handle(move |_: Work, ctx: Context| {
@@ -58,7 +58,7 @@ async fn parking_worker(ground: &Ground<'_>, tally: &Arc<Tally>) -> Result<Worke
             ParkedOnce { first: ctx.job().counters.holds == 0 }
         }
     });
-    ground.worker(handlers).await
+    env.worker(handlers).await
 }
 
 /// How a handler ends that is held up once.
@@ -73,9 +73,9 @@ impl IntoOutcome for ParkedOnce {
 }
 
 /// The handlers have said so; the store hears of it a little later.
-async fn all_are_parked(ground: &Ground<'_>, jobs: u64) -> Result<(), Failure> {
+async fn all_are_parked(env: &Env<'_>, jobs: u64) -> Result<(), Failure> {
     loop {
-        let queues = ground.place.engine.queues().await?;
+        let queues = env.place.engine.queues().await?;
         if queues.iter().map(|queue| queue.counts.parked).sum::<u64>() == jobs {
             return Ok(());
         }
@@ -84,8 +84,8 @@ async fn all_are_parked(ground: &Ground<'_>, jobs: u64) -> Result<(), Failure> {
     }
 }
 
-async fn open_gate(ground: &Ground<'_>) -> Result<(), Failure> {
+async fn open_gate(env: &Env<'_>) -> Result<(), Failure> {
     let gate = Gate::named(GATE);
-    while ground.place.engine.open_gate(&gate, OPEN_BATCH_MAX).await.map_err(failed)?.more {}
+    while env.place.engine.open_gate(&gate, OPEN_BATCH_MAX).await.map_err(failed)?.more {}
     Ok(())
 }

@@ -3,10 +3,10 @@
 
 use tokio_postgres::Client;
 
-use super::super::bed::At;
 use super::super::drain::drain;
+use super::super::env::Env;
 use super::super::figures::{Figures, Measured, per_second};
-use super::super::ground::Ground;
+use super::super::fixture::At;
 use super::super::{failed, load, pickup, session};
 use super::Scenario;
 use crate::exit::Failure;
@@ -15,21 +15,21 @@ use crate::exit::Failure;
 const JOBS: u64 = 3;
 
 /// `pinned`, then `pinned-latency`.
-pub(super) async fn rate_and_latency(ground: &Ground<'_>) -> Result<Vec<Measured>, Failure> {
-    let client = ground.client().await?;
-    let pin = pin(ground).await?;
-    let jobs = ground.args.jobs * JOBS;
-    load::fill(&client, jobs, |_| load::draft(), ground.progress).await?;
-    let rate = rate(ground, jobs).await?;
-    let light = pickup::of_an_idle_worker(ground, pickup::count(ground.args)).await?.figures();
+pub(super) async fn rate_and_latency(env: &Env<'_>) -> Result<Vec<Measured>, Failure> {
+    let client = env.client().await?;
+    let pin = pin(env).await?;
+    let jobs = env.args.jobs * JOBS;
+    load::fill(&client, jobs, |_| load::draft(), env.progress).await?;
+    let rate = rate(env, jobs).await?;
+    let light = pickup::of_an_idle_worker(env, pickup::count(env.args)).await?.figures();
     pin.batch_execute("COMMIT").await.map_err(session::refused)?;
     Ok(vec![(Scenario::Pinned.name(), rate), (Scenario::PinnedLatency.name(), light)])
 }
 
 /// Overall, and in the first and the last quarter.
-async fn rate(ground: &Ground<'_>, jobs: u64) -> Result<Figures, Failure> {
+async fn rate(env: &Env<'_>, jobs: u64) -> Result<Figures, Failure> {
     let quarter = jobs / 4;
-    let drained = drain(ground, jobs, &[quarter, jobs - quarter]).await?;
+    let drained = drain(env, jobs, &[quarter, jobs - quarter]).await?;
     let (first, last) = (drained.marks[0], drained.handled - drained.marks[1]);
     let (first, last) = (per_second(quarter, first), per_second(quarter, last));
     Ok(drained
@@ -40,8 +40,8 @@ async fn rate(ground: &Ground<'_>, jobs: u64) -> Result<Figures, Failure> {
 }
 
 /// The transaction. It has looked at something, since only then does it keep what it may still want to see.
-async fn pin(ground: &Ground<'_>) -> Result<Client, Failure> {
-    let At::Schema(url, schema) = &ground.place.at else { return Err(failed("there is no PostgreSQL here")) };
+async fn pin(env: &Env<'_>) -> Result<Client, Failure> {
+    let At::Schema(url, schema) = &env.place.at else { return Err(failed("there is no PostgreSQL here")) };
     let client = session::connect(url).await?;
     let look = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {schema}.delayed_jobs");
     client.batch_execute(&look).await.map_err(session::refused)?;

@@ -1,23 +1,23 @@
 //! The plain drain: jobs that were put in before, one worker, a handler that does nothing.
 
 use super::super::drain::drain;
+use super::super::env::Env;
 use super::super::figures::Figures;
-use super::super::ground::Ground;
 use super::super::{load, memory};
 use crate::exit::Failure;
 
-pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
-    let jobs = ground.args.jobs;
+pub(super) async fn run(env: &Env<'_>) -> Result<Figures, Failure> {
+    let jobs = env.args.jobs;
     forget_peak();
-    let client = ground.client().await?;
-    let empty = memory::used(ground).await?;
-    load::fill(&client, jobs, |_| load::draft(), ground.progress).await?;
-    let full = memory::used(ground).await?;
-    let figures = drain(ground, jobs, &[])
+    let client = env.client().await?;
+    let empty = memory::used(env).await?;
+    load::fill(&client, jobs, |_| load::draft(), env.progress).await?;
+    let full = memory::used(env).await?;
+    let figures = drain(env, jobs, &[])
         .await?
         .figures()
         .and(memory::per_job("bytes_per_waiting_job", empty, full, jobs))
-        .and(memory::per_job("bytes_per_done_job", empty, memory::used(ground).await?, jobs));
+        .and(memory::per_job("bytes_per_done_job", empty, memory::used(env).await?, jobs));
     Ok(match peak_rss_mb() {
         Some(megabytes) => figures.with("peak_rss_mb", megabytes),
         None => figures,

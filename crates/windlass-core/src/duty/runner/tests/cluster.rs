@@ -4,7 +4,7 @@
 use super::*;
 use crate::clock::Timestamp;
 use crate::error::EngineError;
-use crate::lease::keeper::{LeaseEffect, LeaseKeeper, LeaseTiming};
+use crate::lease::lease_client::{LeaseClient, LeaseEffect, LeaseTiming};
 use crate::lease::membership::{Membership, Peer};
 use crate::lease::{DutyNotes, LeaseMetadata, LeaseRelease, LeaseRequest, Renewal, StoredLease};
 use crate::limits::DUTY_EXPIRY;
@@ -15,7 +15,7 @@ const PROCESSES: usize = 5;
 const TICK: Duration = Duration::from_millis(50);
 
 struct Process {
-    keeper: LeaseKeeper,
+    lease_client: LeaseClient,
     runner: DutyRunner,
     /// What runs, under which fence, and until when.
     runs: Vec<(RunId, LeaseFence, Moment)>,
@@ -27,7 +27,7 @@ impl Process {
     /// What it notes goes with its heartbeats.
     fn note(&mut self, now: Moment) {
         let metadata = LeaseMetadata::of(&self.notes, &serde_json::Map::new()).expect("notes are small");
-        self.keeper.note(&prune(), metadata, now);
+        self.lease_client.note(&prune(), metadata, now);
     }
 }
 
@@ -52,7 +52,7 @@ impl World {
         let peer = |bits| Peer { worker: WorkerId::from_random(bits), duties: vec![prune()] };
         let peers: Vec<_> = (0..PROCESSES as u128).map(peer).collect();
         let process = |me: &Peer| Process {
-            keeper: LeaseKeeper::new(
+            lease_client: LeaseClient::new(
                 [prune()],
                 LeaseTiming::default(),
                 Membership::of(me.worker, &me.duties, &peers),
@@ -108,7 +108,7 @@ impl World {
                     };
                     let answers: Vec<_> = renewals.into_iter().map(renew).collect();
                     let answer = if self.is_lost() { Err(lost()) } else { Ok(answers) };
-                    let then = self.processes[process].keeper.renewed(call, answer, self.now);
+                    let then = self.processes[process].lease_client.renewed(call, answer, self.now);
                     self.of_leases(process, then);
                 }
                 LeaseEffect::Try { call, id, duties } => {
@@ -118,7 +118,7 @@ impl World {
                         StoredLease::take(self.lease.as_ref(), &prune(), DUTY_EXPIRY, &request, now);
                     let taking = self.save(decided);
                     let answer = if self.is_lost() { Err(lost()) } else { Ok(vec![taking]) };
-                    let then = self.processes[process].keeper.tried(call, answer, self.now);
+                    let then = self.processes[process].lease_client.tried(call, answer, self.now);
                     self.of_leases(process, then);
                 }
             }
@@ -146,14 +146,14 @@ impl World {
             if process.runs.is_empty() {
                 process.runner.ended(run, now);
             } else {
-                assert_eq!(process.keeper.want(&prune(), false, now), [], "it has given it back");
+                assert_eq!(process.lease_client.want(&prune(), false, now), [], "it has given it back");
             }
         }
     }
 
     fn give_back(&mut self, process: usize) {
         let now = self.now;
-        let effects = self.processes[process].keeper.give_way(&prune(), None, now);
+        let effects = self.processes[process].lease_client.give_way(&prune(), None, now);
         self.of_leases(process, effects);
     }
 
@@ -164,7 +164,7 @@ impl World {
         }
         let now = self.now;
         let others = self.processes.iter_mut().enumerate().filter(|(other, _)| *other != process);
-        others.for_each(|(_, other)| other.keeper.hinted(&prune(), now));
+        others.for_each(|(_, other)| other.lease_client.hinted(&prune(), now));
     }
 
     fn of_duty(&mut self, process: usize, effects: Vec<DutyEffect>) {
@@ -206,7 +206,7 @@ impl World {
             process.runner.ended(run, now);
             process.notes.ended(Ok(1), SECOND, store_now);
             process.note(now);
-            process.keeper.want(&prune(), true, now);
+            process.lease_client.want(&prune(), true, now);
         }
     }
 
@@ -223,12 +223,13 @@ impl World {
             // What woke up late writes before anything tells it that its time is over: the fence must catch that.
             self.end_runs(process);
             let fresh = self.rng.bits();
-            let effects = self.processes[process].keeper.effects(now, TermId::from_random(fresh));
+            let effects = self.processes[process].lease_client.effects(now, TermId::from_random(fresh));
             self.of_leases(process, effects);
             let effects = self.processes[process].runner.effects(now);
             self.of_duty(process, effects);
         }
-        let leaders = self.processes.iter().filter(|process| process.keeper.term(&prune(), now).is_some());
+        let leaders =
+            self.processes.iter().filter(|process| process.lease_client.term(&prune(), now).is_some());
         assert!(leaders.count() <= 1, "two lead at {now:?}");
     }
 
@@ -291,7 +292,7 @@ fn a_leader_that_dies_is_followed_within_its_expiry_and_the_interval_goes_on() {
     for seed in 0..20 {
         let mut world = World::new(seed, &spec(DutyMode::Lease));
         world.run_for(SECOND * 60 + TICK * seed as u32);
-        let leads = |process: &Process| process.keeper.term(&prune(), world.now).is_some();
+        let leads = |process: &Process| process.lease_client.term(&prune(), world.now).is_some();
         let leader = world.processes.iter().position(leads).expect("nobody disturbed it");
         world.processes[leader].frozen_until = Moment::MAX;
         let since = world.now;
@@ -359,10 +360,9 @@ fn a_process_whose_run_hangs_does_not_take_the_lease_again_even_if_all_others_di
     let mut world = World::new(3, &spec(DutyMode::Lease));
     world.hangs = 1;
     world.run_for(spec(DutyMode::Lease).stuck_after() + SECOND * 60);
-    let hangs = world
-        .processes
-        .iter()
-        .position(|process| !process.runs.is_empty() && process.keeper.term(&prune(), world.now).is_none());
+    let hangs = world.processes.iter().position(|process| {
+        !process.runs.is_empty() && process.lease_client.term(&prune(), world.now).is_none()
+    });
     let hangs = hangs.expect("one hangs, and another leads");
     for (index, process) in world.processes.iter_mut().enumerate() {
         process.frozen_until = if index == hangs { Moment::ZERO } else { Moment::MAX };

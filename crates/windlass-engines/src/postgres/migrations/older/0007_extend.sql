@@ -1,4 +1,4 @@
--- extend: a worker's sign of life; nothing for one that was declared dead or never registered. Answers whether its
+-- extend: a worker's heartbeat; nothing for one that was declared dead or never registered. Answers whether its
 -- lease had run out, and what it handles.
 -- $1 now, or null for the server's clock   $2 worker   $3 good for so many microseconds
 WITH clock AS MATERIALIZED (

@@ -7,7 +7,7 @@ local SET_CHARS = 40
 -- So many that fell silent are taken out in one go.
 local UNHEARD_MAX = 1000
 
--- A worker showed a sign of life. Who could do no duty is counted by nobody.
+-- A worker showed a heartbeat. Who could do no duty is counted by nobody.
 local function hear(worker, duties, place, hearing)
   if duties == '' then
     return

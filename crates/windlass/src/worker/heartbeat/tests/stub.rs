@@ -30,7 +30,7 @@ use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers,
 };
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
 pub(super) enum Stub {
     /// Heartbeats are never answered.
@@ -57,9 +57,9 @@ fn unavailable() -> EngineError {
     EngineError::Unavailable { why: "on purpose".to_owned() }
 }
 
-fn beat(dead_for: &AtomicU32) -> Beat {
+fn beat(dead_for: &AtomicU32) -> Liveness {
     let left = dead_for.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-    if left.is_ok() { Beat::Dead } else { Beat::Alive { cancel: vec![] } }
+    if left.is_ok() { Liveness::Dead } else { Liveness::Alive { cancel: vec![] } }
 }
 
 #[async_trait]
@@ -103,13 +103,13 @@ impl Engine for Stub {
             }
         }
     }
-    async fn extend(&self, _: Heartbeat) -> Result<Beat> {
+    async fn extend(&self, _: Heartbeat) -> Result<Liveness> {
         match self {
             Self::Hangs => std::future::pending().await,
-            Self::SaysDead { .. } => Ok(Beat::Dead),
+            Self::SaysDead { .. } => Ok(Liveness::Dead),
             Self::SaysDeadFor(left) => Ok(beat(left)),
-            Self::AskedToStop { .. } => Ok(Beat::Alive { cancel: vec![] }),
-            Self::TellsToStop(job) => Ok(Beat::Alive { cancel: vec![*job] }),
+            Self::AskedToStop { .. } => Ok(Liveness::Alive { cancel: vec![] }),
+            Self::TellsToStop(job) => Ok(Liveness::Alive { cancel: vec![*job] }),
         }
     }
     async fn asked_to_stop(&self, _: WorkerId) -> Result<Vec<Fence>> {

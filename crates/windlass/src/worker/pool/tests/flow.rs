@@ -68,7 +68,7 @@ fn of_two_answers_that_cross_neither_hides_what_the_other_has_seen() {
 #[test]
 fn a_lost_answer_is_asked_for_again_and_no_other_claim_is_sent_beside_it() {
     let (mut bench, first, second) = flowing();
-    bench.on(Event::ClaimAnswered(first.token, Err(Trouble::Unknown)));
+    bench.on(Event::ClaimAnswered(first.token, Err(CallFailure::Unknown)));
     assert!(claims(bench.answer(&second, second.limit, MORE)).is_empty());
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
@@ -142,7 +142,7 @@ fn sizes(batches: &[Vec<Settlement>]) -> Vec<usize> {
     batches.iter().map(Vec::len).collect()
 }
 
-fn applied(count: usize) -> Result<Vec<Settled>, Trouble> {
+fn applied(count: usize) -> Result<Vec<Settled>, CallFailure> {
     Ok(vec![Settled::Applied; count])
 }
 
@@ -190,7 +190,7 @@ fn of_two_batches_that_are_answered_in_the_other_order_each_lets_go_of_its_own_j
 fn after_one_of_two_batches_failed_its_half_goes_without_waiting_for_the_others_answer() {
     let (mut bench, sent) = ended(2_000);
     assert_eq!(sizes(&sent), [1_000, 1_000]);
-    assert!(batches(&bench.settle_answered(Err(Trouble::Unknown))).is_empty(), "not at once");
+    assert!(batches(&bench.settle_answered(Err(CallFailure::Unknown))).is_empty(), "not at once");
     bench.now = bench.pool.wake_at();
     let again = batches(&bench.effects());
     assert_eq!((again.len(), fences(&again[0])), (1, fences(&sent[0][..500])));
@@ -204,8 +204,8 @@ fn after_one_of_two_batches_failed_its_half_goes_without_waiting_for_the_others_
 #[test]
 fn when_both_batches_fail_every_end_is_sent_again_and_stored_once() {
     let (mut bench, sent) = ended(2_000);
-    bench.settle_answered(Err(Trouble::NotDone));
-    bench.settle_answered(Err(Trouble::Unknown));
+    bench.settle_answered(Err(CallFailure::NotDone));
+    bench.settle_answered(Err(CallFailure::Unknown));
     let mut stored = HashSet::new();
     while bench.pool.held() > 0 {
         bench.now = bench.pool.wake_at();

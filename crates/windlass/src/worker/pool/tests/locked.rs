@@ -38,7 +38,7 @@ fn an_end_that_the_store_cannot_take_now_keeps_neither_the_others_nor_new_claims
     for _ in 0..8 {
         let batch = settled(&effects);
         let answer = match batch.iter().any(|settlement| settlement.fence == stuck) {
-            true => Err(Trouble::NotDone),
+            true => Err(CallFailure::NotDone),
             false => Ok(vec![Settled::Applied; batch.len()]),
         };
         if answer.is_ok() {
@@ -68,9 +68,9 @@ fn each_time_an_end_is_sent_it_says_how_long_ago_it_came() {
     let running = starts(&bench.answer(&request, 1, NOTHING));
     bench.now = SECOND * 4;
     assert_eq!(ended_ago(bench.end(running[0], SECOND * 4)), [Duration::ZERO]);
-    for (at, trouble) in [(60, Trouble::NotDone), (600, Trouble::Unknown)] {
+    for (at, failure) in [(60, CallFailure::NotDone), (600, CallFailure::Unknown)] {
         bench.now = SECOND * at;
-        bench.settle_answered(Err(trouble));
+        bench.settle_answered(Err(failure));
         bench.now = SECOND * (at + 10);
         assert_eq!(ended_ago(bench.effects()), [SECOND * (at + 6)]);
     }

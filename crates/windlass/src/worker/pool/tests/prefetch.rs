@@ -50,7 +50,7 @@ fn what_waits_because_the_store_takes_no_ends_stays_until_it_has_had_its_time() 
         bench.pool.on(Event::Ended { fence: *fence, outcome: AttemptOutcome::Done(None), report }, bench.now);
     }
     assert_eq!(starts(&bench.effects()).len(), 2, "two others are left");
-    bench.settle_answered(Err(Trouble::NotDone));
+    bench.settle_answered(Err(CallFailure::NotDone));
     bench.now = GIVE_BACK_AFTER * 2;
     let is_back = |end: &&Settlement| matches!(end.transition, Transition::Release { .. });
     let effects = bench.effects();

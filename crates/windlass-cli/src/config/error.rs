@@ -1,0 +1,81 @@
+//! What is wrong with a configuration: every problem, not just the first.
+
+use std::fmt;
+
+use super::tree::Place;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConfigError {
+    /// Where, if it is anywhere in particular.
+    pub(crate) place: Option<Place>,
+    /// What was expected and what came.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) hint: Option<String>,
+}
+
+impl ConfigError {
+    pub(crate) fn at(place: &Place, message: impl Into<String>) -> Self {
+        Self { place: Some(place.clone()), message: message.into(), hint: None }
+    }
+
+    pub(crate) fn nowhere(message: impl Into<String>) -> Self {
+        Self { place: None, message: message.into(), hint: None }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(&self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; {hint}"))
+    }
+}
+
+/// All that is wrong, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ConfigErrors(Vec<ConfigError>);
+
+impl ConfigErrors {
+    pub(crate) fn push(&mut self, problem: ConfigError) {
+        self.0.push(problem);
+    }
+
+    /// The value, if nothing is wrong with it.
+    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Vec<ConfigError>> {
+        if self.0.is_empty() {
+            return Ok(value);
+        }
+        self.0.sort_by_key(|problem| problem.place.as_ref().map(Place::rank));
+        Err(self.0)
+    }
+}
+
+/// The known name that was most likely meant.
+pub(crate) fn nearest<'a>(got: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.8;
+    let got = got.to_ascii_lowercase().replace('-', "_");
+    known
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(&got, &name.to_ascii_lowercase().replace('-', "_")), name))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, name)| name)
+}
+
+/// `did you mean …?`, or else what there is.
+pub(crate) fn suggest<'a>(got: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(got, known.clone()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("known here: {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+    }
+}

@@ -1,0 +1,141 @@
+//! Several processes that could lead, and who of them does.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass::types::engine::Engine;
+use windlass::types::lease::StoredLease;
+
+use super::ledger::Ledger;
+use super::place::{Place, open};
+use super::process::{DUTY, Process};
+
+/// So long for what should be there soon.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a store is asked who leads.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// One leads, and the others stand by.
+const PROCESSES: usize = 3;
+
+/// Processes on one server.
+pub(super) struct Workers {
+    pub(super) expiry: Duration,
+    pub(super) ledger: Ledger,
+    engine: Arc<dyn Engine>,
+    processes: Vec<Process>,
+    url: String,
+    _place: Place,
+}
+
+/// Who leads: a process, and in which term.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leader {
+    pub(super) pid: u32,
+    pub(super) fence: i64,
+    /// How often a holder had fallen silent by then.
+    pub(super) takeovers: u64,
+}
+
+impl Workers {
+    pub(super) async fn start(place: Place, expiry: Duration) -> Self {
+        let url = place.url();
+        let (engine, ledger) = (open(&url).await, Ledger::open(&url).await);
+        ledger.begin().await;
+        let mut workers = Self { expiry, ledger, engine, processes: Vec::new(), url, _place: place };
+        for _ in 0..PROCESSES {
+            workers.add().await;
+        }
+        workers.hear_each_other().await;
+        workers
+    }
+
+    async fn add(&mut self) {
+        let (url, expiry) = (self.url.clone(), self.expiry);
+        let started = tokio::task::spawn_blocking(move || Process::start(&url, expiry)).await;
+        self.processes.push(started.expect("it starts"));
+    }
+
+    /// As many as at the beginning, known to each other.
+    pub(super) async fn fill_up(&mut self) {
+        if self.processes.len() < PROCESSES {
+            self.add().await;
+            self.hear_each_other().await;
+        }
+    }
+
+    /// Waits until every process has shown two more heartbeats: the answers to the first tell it of all others.
+    async fn hear_each_other(&self) {
+        let pids: Vec<_> = self.processes.iter().map(Process::pid).collect();
+        let beats = async || {
+            let workers = self.engine.workers().await.expect("the server is up");
+            let of =
+                |pid: &u32| workers.iter().filter(|seen| seen.card.pid == *pid).map(|seen| seen.beats).max();
+            pids.iter().map(of).collect::<Option<Vec<_>>>()
+        };
+        let before = self.until(async || beats().await).await;
+        let enough = |now: &Vec<u64>| now.iter().zip(&before).all(|(now, before)| *now >= *before + 2);
+        self.until(async || beats().await.filter(enough)).await;
+    }
+
+    /// Asks again and again, until there is an answer.
+    async fn until<T>(&self, ask: impl AsyncFn() -> Option<T>) -> T {
+        let asking = async {
+            loop {
+                if let Some(answer) = ask().await {
+                    return answer;
+                }
+                // may sleep: nobody is told who leads.
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, asking).await.expect("expected it within a minute")
+    }
+
+    async fn lease(&self) -> Option<StoredLease> {
+        let read = self.engine.leases().await.expect("the server is up");
+        read.leases.into_iter().find(|lease| lease.duty.as_str() == DUTY)
+    }
+
+    /// Who leads in a later term than this one.
+    pub(super) async fn leader_after(&self, fence: i64) -> Leader {
+        self.until(async || {
+            let lease = self.lease().await.filter(|lease| lease.term.fence > fence)?;
+            let workers = self.engine.workers().await.expect("the server is up");
+            let holder = workers.iter().find(|seen| Some(seen.card.id) == lease.holder)?;
+            Some(Leader { pid: holder.card.pid, fence: lease.term.fence, takeovers: lease.takeovers })
+        })
+        .await
+    }
+
+    pub(super) async fn leader(&self) -> Leader {
+        self.leader_after(0).await
+    }
+
+    /// Who leads next, and how long that takes from now on.
+    pub(super) async fn next_after(&self, last: Leader) -> (Leader, Duration) {
+        let start = Instant::now();
+        (self.leader_after(last.fence).await, start.elapsed())
+    }
+
+    /// How long it takes until somebody else leads, from now on.
+    pub(super) async fn time_to_next(&self, last: Leader) -> Duration {
+        self.next_after(last).await.1
+    }
+
+    pub(super) fn process(&mut self, pid: u32) -> &mut Process {
+        self.processes.iter_mut().find(|process| process.pid() == pid).expect("it is one of ours")
+    }
+
+    /// It is no longer one of these.
+    pub(super) fn take(&mut self, pid: u32) -> Process {
+        let at = self.processes.iter().position(|process| process.pid() == pid);
+        self.processes.swap_remove(at.expect("it is one of ours"))
+    }
+}
+
+/// Spans of time in order, in words: the one in the middle, and the longest.
+pub(super) fn told(mut spans: Vec<Duration>) -> String {
+    spans.sort_unstable();
+    let (middle, longest) = (spans[spans.len() / 2], spans[spans.len() - 1]);
+    format!("{:.3} s in the middle, {:.3} s at the longest", middle.as_secs_f64(), longest.as_secs_f64())
+}

@@ -1,0 +1,49 @@
+//! What was put in, and what its key made of it.
+
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest};
+use windlass_core::job::{JobId, Phase};
+use windlass_core::key::KeyScope;
+
+use super::{Moment, Observer, Seen};
+
+impl Observer {
+    pub(super) fn saw_enqueue(
+        &mut self,
+        request: &EnqueueRequest,
+        answers: &[EnqueueAnswer],
+        at: &Moment<'_>,
+    ) {
+        let repeat = !self.requests.insert(request.request);
+        for (job, answer) in request.jobs.iter().zip(answers) {
+            let uid: String = job.payload.decode().expect("payloads are names");
+            match answer {
+                EnqueueAnswer::New(id) | EnqueueAnswer::Spooled(id) => {
+                    self.jobs.entry(*id).or_insert(Seen { uid, ..Seen::default() });
+                }
+                _ if repeat => {}
+                EnqueueAnswer::Duplicate(id) | EnqueueAnswer::Replaced(id) => self.check_key(*id, at),
+                EnqueueAnswer::Revived(id) => self.saw_retry(*id, at),
+                EnqueueAnswer::Refused(_) => {}
+            }
+        }
+    }
+
+    /// A key that turned a newcomer away must be held by the rules of its holder.
+    fn check_key(&mut self, holder: JobId, at: &Moment<'_>) {
+        let Some(record) = at.store.job(holder) else {
+            return self.broke("key not freed", format!("job {holder} is gone, and holds its key"));
+        };
+        let scope = record.job.key.as_ref().map(|claim| claim.scope);
+        let by_period = scope
+            .and_then(|scope| scope.held_until(record.job.enqueued_at))
+            .is_some_and(|until| until > at.store.now());
+        let holds = match record.phase() {
+            Phase::Dead => scope == Some(KeyScope::WhileLiveOrDead) || by_period,
+            phase => !phase.has_ended() || by_period,
+        };
+        if !holds {
+            let phase = record.phase();
+            self.broke("key not freed", format!("job {holder} is {phase}, and holds its key ({scope:?})"));
+        }
+    }
+}

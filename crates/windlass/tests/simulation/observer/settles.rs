@@ -1,0 +1,71 @@
+//! How attempts ended, and what became of their jobs.
+
+use windlass_conformance::history::Event;
+use windlass_core::claim::Fence;
+use windlass_core::job::{JobId, Phase};
+use windlass_core::settle::{Settled, Settlement};
+
+use super::{Moment, Observer, is_running_by};
+
+impl Observer {
+    pub(super) fn saw_settles(&mut self, batch: &[Settlement], answers: &[Settled], at: &Moment<'_>) {
+        for (settlement, answer) in batch.iter().zip(answers) {
+            self.saw_settle(settlement, *answer, at);
+        }
+        // After the whole batch, which may hold the end of an old claim and that of a newer one.
+        batch.iter().for_each(|settlement| self.check_bystander(settlement.fence, at));
+    }
+
+    fn saw_settle(&mut self, settlement: &Settlement, answer: Settled, at: &Moment<'_>) {
+        let (fence, id) = (settlement.fence, settlement.fence.job);
+        let process = at.process.expect("only processes settle");
+        let Some(claim) = self.claims.get(&(process, fence)).copied() else {
+            return self.broke("unexpected", format!("{fence:?} is settled, and was never claimed"));
+        };
+        let holder = self.jobs.get(&id).and_then(|seen| seen.holder).map(|(claim, _)| claim);
+        match answer {
+            Settled::Applied if holder == Some(claim) => {
+                self.settled.insert(claim);
+                let uid = self.uid(id);
+                self.note(at, Event::applied(uid, fence.token));
+                self.let_go(id, at);
+            }
+            Settled::Applied if self.settled.contains(&claim) => {}
+            Settled::Applied => {
+                let uid = self.uid(id);
+                self.note(at, Event::applied(uid, fence.token));
+                self.broke("stale accepted", format!("{fence:?} no longer holds the job"));
+            }
+            Settled::ClaimLost if holder == Some(claim) => {
+                self.broke("holder refused", format!("{fence:?} holds the job"));
+            }
+            Settled::ClaimLost => {
+                let uid = self.uid(id);
+                self.note(at, Event::lost(uid, fence.token));
+            }
+        }
+    }
+
+    /// An end, also one that is only repeated, must leave alone whoever else holds the job.
+    fn check_bystander(&mut self, fence: Fence, at: &Moment<'_>) {
+        let holder = self.jobs.get(&fence.job).and_then(|seen| seen.holder);
+        if holder.is_some_and(|(_, worker)| !is_running_by(at.store, fence.job, worker)) {
+            self.broke("stale accepted", format!("{fence:?} ended a later claim"));
+        }
+    }
+
+    /// The job is no longer held; what became of it must be legal.
+    pub(super) fn let_go(&mut self, id: JobId, at: &Moment<'_>) {
+        let phase = at.store.job(id).map(|record| record.phase());
+        let Some(seen) = self.jobs.get_mut(&id) else { return };
+        seen.holder = None;
+        let (twice, cancelled) = (seen.ended, seen.cancelled);
+        seen.ended |= phase.is_none_or(Phase::has_ended);
+        if twice {
+            self.broke("ended twice", format!("job {id} had ended, and was let go as {phase:?}"));
+        }
+        if cancelled && phase != Some(Phase::Cancelled) {
+            self.broke("cancel ignored", format!("job {id} was to be cancelled, and is {phase:?}"));
+        }
+    }
+}
