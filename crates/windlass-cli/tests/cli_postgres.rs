@@ -95,7 +95,7 @@ impl Drop for Database {
 fn tables_are_made_on_request_and_a_look_never_makes_them() {
     let database = Database::new();
     let plan = database.ok(&["migrate", "--dry-run"]).out;
-    assert!(plan.starts_with("-- migration 1: first"), "{plan}");
+    assert!(plan.starts_with("-- migration 1: schema"), "{plan}");
     assert!(plan.contains(&format!("CREATE TABLE {}.delayed_jobs", database.schema)), "{plan}");
     for args in [&["status"][..], &["job", "list"], &["queue", "list"], &["dlq", "list"], &["type", "list"]] {
         let done = database.run(args);
@@ -104,7 +104,7 @@ fn tables_are_made_on_request_and_a_look_never_makes_them() {
     }
     let applied = database.ok(&["migrate", "--json"]).json();
     assert_eq!(applied["schema"], database.schema);
-    assert_eq!(applied["migrations"][0], json!({ "version": 1, "name": "first" }));
+    assert_eq!(applied["migrations"][0], json!({ "version": 1, "name": "schema" }));
     assert_eq!(database.ok(&["migrate"]).out, "up to date\n");
     assert_eq!(database.ok(&["migrate", "--dry-run"]).out, "up to date\n");
     assert_eq!(database.ok(&["job", "list", "--json"]).json(), json!([]));

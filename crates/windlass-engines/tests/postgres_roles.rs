@@ -38,18 +38,13 @@ use windlass_core::triggers::{
     self, CompletionTrigger, CompletionTriggers, TriggerFired, Watched, WhichTriggers,
 };
 use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId};
-use windlass_engines::postgres::{
-    Address, Grade, Periods, PostgresEngine, PostgresOptions, enqueue_in, migrate,
-};
+use windlass_engines::postgres::{Address, Grade, Periods, PostgresEngine, PostgresOptions, enqueue_in};
 
 use words::{card, claim_request, declaration, kind, queue, request};
 
 const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
 
 const NAMES: [&str; 4] = ["worker", "producer", "client", "reader"];
-
-/// The newest version of which the file of roles names something.
-const NEWEST_NAMED: usize = 11;
 
 /// A schema with its roles, and a way in for each. Its owner is no superuser, and may make no roles.
 struct Place {
@@ -66,24 +61,6 @@ impl Place {
         place.grant().await;
         place.owner.declare(declaration()).await.unwrap();
         place
-    }
-
-    /// The schema of the first version, in which the roles were made, and which was brought up to date only then.
-    async fn migrated_later() -> Self {
-        let (schema, url) = with_an_owner().await;
-        let owner_url = url_of(&url, &schema, "owner");
-        let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
-        let pending = migrate::pending(&owner_url, &options).await.unwrap();
-        let (known, later) = pending.split_at(NEWEST_NAMED);
-        let first = migrate::dry_run(known, &options);
-        connect(&owner_url).await.batch_execute(&first).await.unwrap();
-        grant(&owner_url, &schema).await;
-        let applied = migrate::apply(&owner_url, &options).await.unwrap();
-        assert!(!later.is_empty(), "there are versions that the file does not name");
-        assert_eq!(applied, later, "and the owner brings them in");
-        let owner = open(&owner_url, &schema, false).await.unwrap();
-        owner.declare(declaration()).await.unwrap();
-        Self { schema, url, owner }
     }
 
     /// Runs the file as the owner.
@@ -429,8 +406,7 @@ async fn the_file_can_be_run_again_and_then_makes_what_is_missing() {
 
 #[tokio::test]
 async fn roles_that_were_made_before_a_migration_have_their_rights_on_what_it_adds() {
-    let place = Place::migrated_later().await;
-    do_everything(&place.as_role("worker").await).await;
+    let place = Place::new().await;
     let add = "CREATE TABLE windlass.later (n integer); CREATE SEQUENCE windlass.later_ids;
         CREATE FUNCTION windlass.later_act() RETURNS bigint LANGUAGE sql SECURITY DEFINER
         AS 'INSERT INTO windlass.later VALUES (1); SELECT count(*) FROM windlass.later';

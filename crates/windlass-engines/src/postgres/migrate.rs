@@ -1,8 +1,6 @@
-//! Migrations: numbered, forward only, each in one transaction under one lock, so that many processes may start at once.
+//! Migrations: numbered, forward only, each in one transaction under one lock, so that many processes may
+//! start at once. `docs/compatibility.md` says what a migration may change.
 
-mod older;
-mod sums;
-mod rolling;
 #[cfg(test)]
 mod tests;
 
@@ -20,49 +18,48 @@ use super::store_error::StoreResult;
 pub struct Migration {
     /// The version of the schema afterwards.
     pub version: u32,
-    /// What it is about.
+    /// Its name.
     pub name: &'static str,
-    /// What is executed, for the schema that was asked for.
+    /// The statements, for the schema of the options.
     pub sql: String,
 }
 
-/// All migrations, in order: version, name, text.
-const MIGRATIONS: &[(u32, &str, &str)] = &[
-    (
-        1,
-        "first",
-        concat!(
-            include_str!("migrations/0001_first.sql"),
-            "\n",
-            include_str!("migrations/0001_inside.sql"),
-            "\n",
-            include_str!("migrations/0001_rights.sql")
-        ),
-    ),
-    (2, "policies", include_str!("migrations/0002_policies.sql")),
-    (3, "leases", include_str!("migrations/0003_leases.sql")),
-    (4, "deleted_types", include_str!("migrations/0004_deleted_types.sql")),
-    (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
-    (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
-    (7, "ordering_key", include_str!("migrations/0007_ordering_key.sql")),
-    (8, "in_flight", include_str!("migrations/0008_crowd.sql")),
-    (9, "schedules", include_str!("migrations/0009_schedules.sql")),
-    (10, "triggers", include_str!("migrations/0010_drains.sql")),
-    (11, "fairness_keys", include_str!("migrations/0011_fairness_keys.sql")),
-    (12, "ages", include_str!("migrations/0012_ages.sql")),
-    (13, "trigger_hooks", include_str!("migrations/0013_drain_hooks.sql")),
-    (14, "aggregates", include_str!("migrations/0014_aggregates.sql")),
-    (15, "replaced_fairness_keys", include_str!("migrations/0015_replaced_fairness_keys.sql")),
-    (16, "suspects", include_str!("migrations/0016_suspects.sql")),
-    (17, "duty_locks", include_str!("migrations/0017_duty_locks.sql")),
-    (18, "started_over", include_str!("migrations/0018_started_over.sql")),
-    (19, "closed_requests", include_str!("migrations/0019_closed_requests.sql")),
-];
+/// A migration as the source has it: version, name, and a text that names the schema `windlass`.
+type Source = (u32, &'static str, &'static str);
 
-/// The lock under which migrations run; any number that nobody else uses.
+macro_rules! texts {
+    ($first:literal $(, $next:literal)* $(,)?) => {
+        concat!(include_str!($first) $(, "\n", include_str!($next))*)
+    };
+}
+
+/// All migrations, in order. The parts of the first are in the order in which they need each other.
+const MIGRATIONS: &[Source] = &[(
+    1,
+    "schema",
+    texts!(
+        "migrations/0001_schema/queues.sql",
+        "migrations/0001_schema/jobs.sql",
+        "migrations/0001_schema/history_days.sql",
+        "migrations/0001_schema/keys.sql",
+        "migrations/0001_schema/claims.sql",
+        "migrations/0001_schema/counts.sql",
+        "migrations/0001_schema/policies.sql",
+        "migrations/0001_schema/leases.sql",
+        "migrations/0001_schema/schedules.sql",
+        "migrations/0001_schema/triggers.sql",
+        "migrations/0001_schema/ordering_keys.sql",
+        "migrations/0001_schema/new_jobs.sql",
+        "migrations/0001_schema/put_jobs.sql",
+        "migrations/0001_schema/enqueue.sql",
+    ),
+)];
+
+/// The number of the advisory lock under which migrations run: "windlass" in ASCII.
 const LOCK: i64 = 0x77_69_6e_64_6c_61_73_73;
 
-/// How often a migration asks for a table that somebody has open, for a second each time, and how long it lets others by.
+/// How often a migration tries to lock a table that another session has open, for a second each time, and how
+/// long it lets waiting sessions go first in between.
 const LOCK_TRIES: u32 = 60;
 const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
@@ -73,7 +70,7 @@ pub async fn pending(url: &str, options: &PostgresOptions) -> Result<Vec<Migrati
     Ok(pending_on(&conn, &options.schema).await?)
 }
 
-/// Brings a database up to date and tells what was done. Whoever comes second finds nothing to do.
+/// Brings a database up to date and returns what was done. A process that comes second finds nothing to do.
 pub async fn apply(url: &str, options: &PostgresOptions) -> Result<Vec<Migration>, EngineError> {
     options.check()?;
     let conn = connect(url, options).await?;
@@ -86,7 +83,7 @@ async fn connect(url: &str, options: &PostgresOptions) -> Result<Conn, EngineErr
     Ok(Connections::new(&address, 1, options.pooled, within)?.get().await?)
 }
 
-/// What a dry run prints: all that would be executed. Run by hand, it does the same.
+/// What a dry run prints: all statements that would be executed. Run by hand, they do the same.
 pub fn dry_run(pending: &[Migration], options: &PostgresOptions) -> String {
     let show = |migration: &Migration| {
         let script = script(migration, &options.schema);
@@ -97,27 +94,32 @@ pub fn dry_run(pending: &[Migration], options: &PostgresOptions) -> String {
 
 /// Brings a schema up to date.
 pub(super) async fn apply_all(conn: &Conn, schema: &str) -> StoreResult<Vec<Migration>> {
-    let pending = pending_on(conn, schema).await?;
+    apply_from(MIGRATIONS, conn, schema).await
+}
+
+async fn apply_from(sources: &[Source], conn: &Conn, schema: &str) -> StoreResult<Vec<Migration>> {
+    let pending = pending_of(sources, conn, schema).await?;
     if pending.is_empty() {
         return Ok(pending);
     }
     for migration in &pending {
         apply_one(conn, &script(migration, schema)).await?;
     }
-    check_applied(conn, schema).await?;
+    check_version(version(conn, schema).await?, newest(sources), schema)?;
     Ok(pending)
 }
 
-/// Whoever has a table open keeps the migration waiting, and while that waits, all who come after it wait too: claims and
-/// heartbeats of workers that run. So it waits a second at a time, and lets them by in between.
+/// A session that has a table open keeps the migration waiting. While the migration waits for its lock, all
+/// later sessions wait behind it: claims and heartbeats of running workers. So it waits a second at a time,
+/// and lets them go first in between.
 async fn apply_one(conn: &Conn, script: &str) -> StoreResult<()> {
     for _ in 1..LOCK_TRIES {
         match conn.script(script).await {
             Err(fault) if fault.is_locked() || fault.is_deadlock() => conn.script("ROLLBACK").await?,
             applied => return applied,
         }
-        tracing::info!("a migration waits for a table that somebody has open");
-        // may sleep: those who waited behind it go first, and nobody tells when the table is free.
+        tracing::info!("a migration waits for a table that another session has open");
+        // may sleep: the sessions that waited behind it go first, and no signal says when the table is free.
         tokio::time::sleep(LOCK_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64())).await;
     }
     conn.script(script).await
@@ -125,7 +127,10 @@ async fn apply_one(conn: &Conn, script: &str) -> StoreResult<()> {
 
 /// Refuses a schema that is not of this version.
 pub(super) async fn check_applied(conn: &Conn, schema: &str) -> StoreResult<()> {
-    let (found, newest) = (version(conn, schema).await?, newest());
+    check_version(version(conn, schema).await?, newest(MIGRATIONS), schema)
+}
+
+fn check_version(found: u32, newest: u32, schema: &str) -> StoreResult<()> {
     let why = match found.cmp(&newest) {
         std::cmp::Ordering::Equal => return Ok(()),
         std::cmp::Ordering::Less if found == 0 => {
@@ -142,30 +147,34 @@ pub(super) async fn check_applied(conn: &Conn, schema: &str) -> StoreResult<()> 
 }
 
 async fn pending_on(conn: &Conn, schema: &str) -> StoreResult<Vec<Migration>> {
-    let found = version(conn, schema).await?;
-    if found > newest() {
-        check_applied(conn, schema).await?;
+    pending_of(MIGRATIONS, conn, schema).await
+}
+
+async fn pending_of(sources: &[Source], conn: &Conn, schema: &str) -> StoreResult<Vec<Migration>> {
+    let (found, newest) = (version(conn, schema).await?, newest(sources));
+    if found > newest {
+        check_version(found, newest, schema)?;
     }
-    let newer = MIGRATIONS.iter().filter(|(version, ..)| *version > found);
+    let newer = sources.iter().filter(|(version, ..)| *version > found);
     Ok(newer
         .map(|(version, name, sql)| Migration { version: *version, name, sql: in_schema(sql, schema) })
         .collect())
 }
 
-fn newest() -> u32 {
-    MIGRATIONS.last().map_or(0, |(version, ..)| *version)
+fn newest(sources: &[Source]) -> u32 {
+    sources.last().map_or(0, |(version, ..)| *version)
 }
 
-/// The indexes that migrations make, of tables and of their primary keys. Those of the parts of a table are not named.
+/// The indexes that migrations create, those of primary keys included. Indexes of partitions are not named.
 pub(super) fn indexes() -> Vec<String> {
     let mut names = vec!["background_job_leases_job_name_fence_key".to_owned()];
     let mut table = "";
     for line in MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()) {
         let words: Vec<_> = line.split_whitespace().collect();
         match words[..] {
-            ["CREATE", "INDEX", "IF", "NOT", "EXISTS", name, ..]
-            | ["CREATE", "INDEX", name, ..]
-            | ["CREATE", "UNIQUE", "INDEX", name, ..] => names.push(name.to_owned()),
+            ["CREATE", "INDEX", name, ..] | ["CREATE", "UNIQUE", "INDEX", name, ..] => {
+                names.push(name.to_owned());
+            }
             ["CREATE", "TABLE", name, ..] | ["CREATE", "UNLOGGED", "TABLE", name, ..] => {
                 table = name.trim_start_matches("windlass.");
             }
@@ -178,8 +187,9 @@ pub(super) fn indexes() -> Vec<String> {
     names
 }
 
-/// One migration as one transaction, which does nothing if another process was here meanwhile. The text of a migration
-/// is executed by the server itself once the lock is held, so that the query_one and the act cannot be parted.
+/// One migration as one transaction, which does nothing if another process has applied it meanwhile. The
+/// server itself executes the text of the migration once the lock is held, so that the check and the act are
+/// one step.
 fn script(migration: &Migration, schema: &str) -> String {
     let Migration { version, name, sql } = migration;
     format!(
@@ -211,7 +221,7 @@ COMMIT;"
     )
 }
 
-/// The version of the schema; 0 if there is none of ours.
+/// The version of the schema; 0 if it has no tables of ours.
 async fn version(conn: &Conn, schema: &str) -> StoreResult<u32> {
     let is_there =
         conn.query_one(&format!("SELECT to_regclass('{schema}.schema_versions') IS NOT NULL")).await?;

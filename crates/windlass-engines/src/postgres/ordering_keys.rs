@@ -1,5 +1,5 @@
-//! Ordering keys: marks that something came in or ended, and who goes out because of them. See `migrations/0007_ordering_key.sql` for why the
-//! two are apart.
+//! Ordering keys: marks of enqueued and ended jobs, and the jobs that go out because of them. See
+//! `migrations/0001_schema/ordering_keys.sql` for why the two are apart.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,8 @@ const MARKS_AT_ONCE: u32 = 500;
 const ROUNDS_MAX: u32 = 20;
 /// How many ordering keys go on in one transaction, which has a lock for each.
 const ORDERING_KEY_AT_ONCE: usize = 50;
-/// After which pauses a client tries again where somebody else is at an ordering key: another's commit is over by then, mostly.
+/// After which pauses a client tries again where somebody else is at an ordering key: another's commit is over by
+/// then, mostly.
 const AGAIN_AFTER: [Duration; 3] =
     [Duration::from_millis(2), Duration::from_millis(10), Duration::from_millis(50)];
 
@@ -49,9 +50,10 @@ impl Store {
         Ok(())
     }
 
-    /// Lets out who comes next in these ordering keys, if the commit that marked them did not: somebody else was at it. If that fails,
-    /// the marks stay, and a look or a sweep goes on with them: what was committed stands. Either way this process learns who
-    /// went out, since it may lie before what claims have read; `is_news` says of one that is out already whether it is new here.
+    /// Lets out who comes next in these ordering keys, if the commit that marked them did not: somebody else was at
+    /// it. If that fails, the marks stay, and a look or a sweep goes on with them: what was committed stands.
+    /// Either way this process learns who went out, since it may lie before what claims have read; `is_news`
+    /// says of one that is out already whether it is new here.
     pub(super) async fn go_on_with(
         &self,
         ordering_key: &Marked,
@@ -82,8 +84,8 @@ impl Store {
         Ok(())
     }
 
-    /// Works off what others have marked and did not go on with: a process that died in between, or a transaction of the
-    /// application, which knows nothing of it.
+    /// Works off what others have marked and did not go on with: a process that died in between, or a
+    /// transaction of the application, which knows nothing of it.
     pub(super) async fn work_off_marks(&self) -> StoreResult<()> {
         let mut behind = 0;
         for _ in 0..ROUNDS_MAX {

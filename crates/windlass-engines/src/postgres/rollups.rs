@@ -1,5 +1,5 @@
-//! What happened in each minute, and what workers have seen that is not yet added to it. A rollup round is one statement. See
-//! `migrations/0014_aggregates.sql`.
+//! What happened in each minute, and the samples of workers that are not yet added to it. A rollup round
+//! is one statement. See `migrations/0001_schema/counts.sql`.
 
 use std::time::Duration;
 
@@ -152,7 +152,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A row of `rollup_input`: now, version, booked; queues, types and six totals; ids, instants and texts of samples.
+/// A row of `rollup_input`: now, version, booked; queues, types and six totals; ids, instants and texts of
+/// deltas.
 fn read_rollup_input(row: &Row, limit: usize) -> StoreResult<RollupInput> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let version = row.try_get::<_, Option<i64>>(1)?;

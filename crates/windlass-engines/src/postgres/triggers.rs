@@ -1,5 +1,6 @@
-//! CompletionTriggers, their marks, and the jobs that they make. A look is one transaction: it locks the trigger, and reads its marks and what is left of
-//! the group by one statement. See `migrations/0010_drains.sql` for what marks are.
+//! Completion triggers, their marks, and the jobs that they enqueue. A look is one transaction: it locks the
+//! trigger, and reads its marks and what is left of the group by one statement. See
+//! `migrations/0001_schema/triggers.sql` for what marks are.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant as Moment;
@@ -30,7 +31,8 @@ use super::value::{
 };
 use super::{PostgresEngine, Store};
 
-/// How often a look is made again because it and somebody's transaction waited for each other, and the server ended ours.
+/// How often a look is made again because it and somebody's transaction waited for each other, and the server
+/// ended ours.
 const DEADLOCKS_MAX: u32 = 5;
 /// So many marks are taken away by one look. There are only more if nobody has looked for long.
 const MARKS_AT_ONCE: usize = 100_000;
@@ -239,7 +241,8 @@ impl Store {
         Ok(fired)
     }
 
-    /// A look failed. If the store can be written to, only this trigger is the worse for it, and the others are looked at; else nothing is.
+    /// A look failed. If the store can be written to, only this trigger is the worse for it, and the others are
+    /// looked at; else nothing is.
     async fn postpone_trigger(&self, firing: &TriggerFiring, fault: StoreError) -> StoreResult<TriggerFired> {
         let passes = fault.is_passing();
         let (name, now, micros) =
@@ -266,7 +269,8 @@ impl Store {
                 Err(fault) if fault.is_deadlock() => {
                     tracing::debug!(?fault, "a completion trigger is looked at again");
                 }
-                // Whoever has added a check or a trigger of its own to our tables refuses the job, and not the trigger.
+                // Whoever has added a check or a trigger of its own to our tables refuses the job, and not
+                // the trigger.
                 Err(fault) if fault.is_about_data() => {
                     let why = format!("the store does not take it: {}", EngineError::from(fault));
                     let refused = EnqueueAnswer::Refused(Refusal::Malformed { why });
@@ -318,7 +322,8 @@ impl Store {
         let look_at = maybe(Some(look_again(now, began.elapsed())));
         let taken = &seen[..seen.len().min(MARKS_AT_ONCE)];
         tx.query(&self.sql.unmark_trigger, &[text(&name), numbers(&taken), instant(&look_at)]).await?;
-        // All of them belong to one trigger: only the look that takes the last ones away may fire, or it would fire for each part.
+        // All of them belong to one trigger: only the look that takes the last ones away may fire, or it would
+        // fire for each part.
         if taken.len() < seen.len() {
             return Ok(TriggerFired::Later);
         }
@@ -328,9 +333,10 @@ impl Store {
         }
     }
 
-    /// What is left of the group, and the marks that were there at that very moment, or one more than are taken away. Guarded by
-    /// `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`: marks that were read by a statement before would
-    /// leave out one whose job the next statement sees as ended, and the trigger would fire once more for it.
+    /// What is left of the group, and the marks that were there at that very moment, or one more than are
+    /// taken away. Guarded by `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`:
+    /// marks that were read by a statement before would leave out one whose job the next statement sees as
+    /// ended, and the trigger would fire once more for it.
     async fn left_of(&self, tx: &Tx, spec: &CompletionTrigger) -> StoreResult<(Left, Vec<i64>)> {
         let (now, wait) = (self.now_param(), spec.wait_for_retries);
         let (of, name) = (spec.watch.name(), spec.name.as_str());

@@ -191,7 +191,7 @@ async fn a_process_that_knows_no_fairness_keys_claims_in_plain_order_and_leaves_
     let place = Place::shared();
     let engine = place.ready().await;
     put(&engine, "a", 3).await;
-    // As an older version stores jobs: without any name, in a queue that takes turns.
+    // As jobs that were enqueued before the queue had fairness keys: they have none.
     place.sql(
         "INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload)
          SELECT nextval('windlass.job_ids'), now(), now(), 5, 'main', 'work', '{}' FROM generate_series(1, 5)",

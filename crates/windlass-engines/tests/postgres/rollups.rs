@@ -1,6 +1,5 @@
-//! Minutes on a server: they outlive its death, one that is damaged spoils no other, and an older schema begins with what it has counted.
+//! Minutes on a server: they outlive its death, and one that is damaged spoils no other.
 
-use windlass_engines::postgres::migrate;
 use windlass_servers::postgres::{Options, Server};
 
 use super::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
@@ -33,25 +32,6 @@ async fn a_damaged_minute_is_told_and_begins_anew() {
         place.sql(&format!("UPDATE windlass.job_rollups SET {what} WHERE minute = 100"));
         assert_first_is_damaged(&engine).await;
     }
-}
-
-#[tokio::test]
-async fn what_was_counted_before_there_were_rollups_is_in_none_of_them() {
-    let place = Place::shared();
-    let engine = place.ready().await;
-    enqueue(&engine, 3).await;
-    drop(engine);
-    place.sql(
-        "DROP TABLE windlass.job_rollups, windlass.rollup_samples, windlass.rollup_watermark, windlass.duty_locks;
-         ALTER TABLE windlass.counts DROP COLUMN started_over; ALTER TABLE windlass.count_deltas DROP COLUMN started_over;
-         DELETE FROM windlass.schema_versions WHERE version >= (SELECT version FROM windlass.schema_versions WHERE name = 'rollups')",
-    );
-    let pending = migrate::pending(&place.url, &place.options()).await.unwrap();
-    assert_eq!(pending.first().map(|migration| migration.name), Some("rollups"));
-    let engine = place.open().await;
-    enqueue(&engine, 2).await;
-    roll_up_all(&engine).await;
-    assert_eq!(booked(&engine).await.enqueued, 2);
 }
 
 #[tokio::test]

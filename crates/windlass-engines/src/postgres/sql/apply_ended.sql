@@ -44,7 +44,7 @@ WITH input AS MATERIALIZED (
         SELECT g.id FROM gone g JOIN windlass.job_types t ON t.name = g.job_type WHERE t.retention_days = 0
     ))
 ), marked AS (
-    INSERT INTO windlass.completion_trigger_marks (trigger_name)
+    INSERT INTO windlass.completion_trigger_marks (trigger)
     SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM gone g
         WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END

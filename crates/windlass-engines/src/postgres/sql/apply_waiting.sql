@@ -38,7 +38,7 @@ WITH cleared AS MATERIALIZED (
 ), left_claims AS (
     INSERT INTO windlass.claim_ends (token, jobs) SELECT token, count(*) FROM landed WHERE token IS NOT NULL GROUP BY 1
 ), marked AS (
-    INSERT INTO windlass.completion_trigger_marks (trigger_name)
+    INSERT INTO windlass.completion_trigger_marks (trigger)
     SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM landed g
         WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END

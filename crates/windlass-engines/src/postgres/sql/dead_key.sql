@@ -1,3 +1,4 @@
 -- dead_key: the type and key of a dead letter that has one.
 -- $1 id
+-- plan: walks delayed_jobs_dlq_key when seen empty: a person asks for one dead letter
 SELECT job_type, key FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint AND key IS NOT NULL;

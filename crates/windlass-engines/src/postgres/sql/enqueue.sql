@@ -4,6 +4,7 @@
 -- $5 nobody needs waking   then by position: $6 queues   $7 types   $8 priorities   $9 payloads   $10 due at, or null
 -- $11 else due in so many microseconds   $12 expires at   $13 else expires in   $14 correlations   $15 groups   $16 tags
 -- $17 options   $18 tries in all   $19 fairness keys; fewer if the last ones have none
+-- plan: sorts: the jobs of one request, so that those of one priority lie together
 WITH guard AS MATERIALIZED (
     SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue
 ), input AS MATERIALIZED (

@@ -3,6 +3,7 @@
 -- (they missed one beat at most, of the three in their lease): the set, how many they are, and how many of them stand before
 -- it. One row without a set if there are none. It touches no jobs: whoever has their table locked must not cost a worker.
 -- $1 now, or null for the server's clock   $2 worker   $3 good for so many microseconds   $4 what its own clock shows, or null
+-- plan: sorts: live workers are grouped by their duties
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
 ), before AS MATERIALIZED (

@@ -2,6 +2,8 @@
 -- fold at once take different ones, and a claim that somebody has locked is left for the next time. Answers how many ends it
 -- folded.
 -- $1 at most so many
+-- plan: walks claim_ends: it stops at its limit, and deletes what it has read
+-- plan: sorts: ends are grouped by claim, at most as many as the limit takes
 WITH noted AS MATERIALIZED (
     SELECT ctid AS place, token, jobs FROM windlass.claim_ends LIMIT $1::bigint FOR UPDATE SKIP LOCKED
 ), ended AS MATERIALIZED (

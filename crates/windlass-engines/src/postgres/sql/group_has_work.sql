@@ -20,5 +20,5 @@ SELECT NOT $3::boolean AND (EXISTS (
     WHERE j.job_group = $1::text AND j.gate COLLATE "C" >= 'ordering_key:' AND j.gate COLLATE "C" < 'ordering_key;'
         AND j.scheduled_at <= (SELECT now FROM clock)
 )), $3::boolean AND EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.job_group = $1::text), ARRAY (
-    SELECT m.id FROM windlass.completion_trigger_marks m WHERE m.trigger_name = $4::text LIMIT $5::integer
+    SELECT m.id FROM windlass.completion_trigger_marks m WHERE m.trigger = $4::text LIMIT $5::integer
 );

@@ -1,5 +1,7 @@
 -- live_workers: workers that were not declared dead or let out, and how many jobs each holds.
 -- $1 now, or null for the server's clock
+-- plan: walks claim_ends: folding keeps this table short
+-- plan: sorts: ends that are not yet folded are gathered by worker
 WITH ended AS MATERIALIZED (
     SELECT c.worker, sum(e.jobs) AS jobs FROM windlass.claim_ends e JOIN windlass.claims c ON c.token = e.token GROUP BY 1
 )

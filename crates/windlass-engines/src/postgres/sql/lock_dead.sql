@@ -1,4 +1,5 @@
 -- lock_dead: a dead letter under lock, as far as starting it over or discarding it needs to know.
 -- $1 id
+-- plan: walks delayed_jobs_dlq_queue when seen empty: a person starts one dead letter over
 SELECT job_type, queue, key, options, created_at, attempts, worker, started_at, ended_at, ending, attempt_error, output
 FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint FOR UPDATE;

@@ -4,6 +4,8 @@
 -- again; and, alone, the version of the catalogue with the time, and whether ordering keys are marked. With a priority
 -- of -1, that a queue has jobs with fairness keys which does not say so.
 -- by position: $1 queues   $2 types of each as JSON, or null for all   $3 now, or null for the server's clock
+-- plan: walks ordering_key_marks_ordering_key: it stops at the first row
+-- plan: sorts: where jobs were put back in the last ten seconds, by queue and priority
 SELECT s.place::bigint, p.priority::smallint, first.scheduled_at, first.id, first.fairness_key
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS s (queue, types, place)
 CROSS JOIN generate_series(0, 10) AS p (priority)

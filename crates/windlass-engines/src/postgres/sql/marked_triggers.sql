@@ -1,5 +1,6 @@
 -- marked_triggers: the store's now, whether there are triggers at all, and triggers that have a mark.
 -- $1 now, or null for the server's clock
+-- plan: sorts: triggers, of which there are few
 SELECT clock.now, EXISTS (SELECT 1 FROM windlass.completion_triggers), s.name, s.version, s.last_job, s.is_marked, s.record, s.look_at
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock LEFT JOIN LATERAL (
     SELECT d.name, d.version, d.last_job, true AS is_marked, d.record, d.look_at

@@ -1,5 +1,6 @@
 -- note_locks: notes whose the locks are that this session has just taken, for people who ask. What nobody has had for long is forgotten.
 -- $1 now, or null for the server's clock   $2 duties   $3 worker   $4 a note without a lock is kept for so many microseconds
+-- plan: sorts: locks, of which there are few
 WITH held AS MATERIALIZED (
     SELECT (l.classid::bigint << 32) | l.objid::bigint AS key
     FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted

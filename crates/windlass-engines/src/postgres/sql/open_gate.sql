@@ -2,6 +2,7 @@
 -- is left for the next time. Answers for each queue and priority how many went, and from where claims must look again:
 -- nothing for those behind another gate; and in each row the place of the last one, if others wait behind it.
 -- $1 gate   $2 at most so many   $3 the gate of one that ever crashed   $4 and $5 due time and number they come after
+-- plan: sorts: the jobs that pass, of which the last is returned
 WITH picked AS MATERIALIZED (
     SELECT ctid AS place, scheduled_at, id FROM windlass.delayed_jobs
     WHERE gate = $1::text AND (scheduled_at, id) > ($4::timestamptz, $5::bigint)

@@ -1,6 +1,8 @@
 -- orphans: running jobs without a live worker, by the order of deaths, and what that worker held; a walk over the claims
 -- that hold something only.
 -- $1 at most so many
+-- plan: walks claims_worker: only claims that hold something, or did until the last fold, are in this index
+-- plan: sorts: the jobs of dead workers that were not yet rescued
 SELECT j.id, lost.held, lost.worker
 FROM (
     -- First whose they are: what live workers hold is left alone, however much it is.

@@ -1,6 +1,7 @@
 -- our_space: tables and indexes of ours that take at least so many bytes: whether it is an index, its bytes, and about how many
 -- its rows need, by what the server has last counted. Pages are left half empty on purpose, and splits leave them so.
 -- $1 bytes
+-- plan: cold: a person asks the doctor
 SELECT c.oid::regclass::text, c.relkind = 'i', pg_relation_size(c.oid),
     (2 * greatest(c.reltuples, coalesce(s.n_live_tup, 0), 1) * CASE
         WHEN c.relkind = 'i' THEN 16 + coalesce((SELECT sum(w.avg_width) FROM pg_stats w

@@ -2,6 +2,8 @@
 -- looked for among the first 100 of each priority (OLDEST_LOOKED_AT; a test compares them). Only what
 -- falls due in the rest of the current minute is counted job by job: of a big burst most is due already.
 -- $1 now, or null for the server's clock   $2 queues
+-- plan: walks count_deltas: folding keeps this table short
+-- plan: sorts: changes that are not yet folded are gathered by queue
 WITH clock AS MATERIALIZED (
     SELECT at, floor(extract(epoch FROM at) / 60)::bigint AS minute
     FROM (SELECT coalesce($1::timestamptz, now()) AS at) AS c

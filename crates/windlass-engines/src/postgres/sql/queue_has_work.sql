@@ -38,5 +38,5 @@ SELECT NOT $3::boolean AND (EXISTS (
     WHERE j.queue = $1::text AND coalesce(j.gate, '') <> ''
         AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 )), ARRAY (
-    SELECT m.id FROM windlass.completion_trigger_marks m WHERE m.trigger_name = $4::text LIMIT $5::integer
+    SELECT m.id FROM windlass.completion_trigger_marks m WHERE m.trigger = $4::text LIMIT $5::integer
 );

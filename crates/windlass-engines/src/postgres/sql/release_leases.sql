@@ -1,6 +1,7 @@
 -- release_leases: give leases back, each only by the term that was the last to hold it, and wake whoever waits for them.
 -- Answers for each whether nobody holds it any more; that is so, too, if it was given back before.
 -- by position: $1 duties   $2 terms   $3 metadata, null to keep them   $4 channel   $5 what a message about a lease begins with
+-- plan: sorts: the leases of one request
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[]) WITH ORDINALITY AS a (duty, term, metadata, place)
 ), locked AS MATERIALIZED (

@@ -2,6 +2,7 @@
 -- their rows wrote no claim. One without a token gets a token, and its claim the next time. Looks through a stretch of
 -- numbers. Answers where it ended, if not behind the last, and how many it found.
 -- $1 after this number   $2 so many rows
+-- plan: sorts: a stretch of numbers, which has a limit
 WITH stretch AS MATERIALIZED (
     SELECT id, token, locked_by, locked_at FROM windlass.delayed_jobs
     WHERE id > $1::bigint ORDER BY id LIMIT $2::bigint

@@ -2,6 +2,7 @@
 -- versions; one that somebody else has just stored is left alone. Answers which were written.
 -- by position: $1 names   $2 versions that were read   $3 versions from now on   $4 when to look at it, or null for never
 -- $5 last jobs   $6 records
+-- plan: sorts: the schedules of one request
 INSERT INTO windlass.job_schedules AS s (name, version, look_at, last_job, record)
 SELECT i.name, i.version, i.look_at, i.last_job, i.record
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::bigint[], $6::text[])

@@ -3,6 +3,7 @@
 -- forgotten, and of one that watches something else now, those of what it watched. Answers which were written.
 -- by position: $1 names   $2 versions that were read   $3 versions from now on   $4 kinds of groups   $5 their names
 -- $6 whether it waits for retries   $7 records
+-- plan: sorts: triggers, of which there are few
 WITH input AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::boolean[], $7::text[])
         AS i (name, was, version, kind, watched, wait_for_retries, record)

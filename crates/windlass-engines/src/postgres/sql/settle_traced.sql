@@ -28,7 +28,7 @@ WITH input AS MATERIALIZED (
     SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
 ), marked AS (
     -- CompletionTriggers first, which mostly are none, so that nothing is compared then.
-    INSERT INTO windlass.completion_trigger_marks (trigger_name)
+    INSERT INTO windlass.completion_trigger_marks (trigger)
     SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
     )

@@ -5,6 +5,7 @@
 -- heartbeats of its own term. The clock that is written is read once, when all locks are there.
 -- $1 now, or null for the server's clock   by position: $2 duties   $3 expiries in microseconds   $4 worker   $5 term
 -- $6 leases of at most so many duties are kept   $7 one without a heartbeat for so many microseconds may be forgotten for another
+-- plan: sorts: the leases of one request
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS a (duty, expiry, place)
 ), seen AS MATERIALIZED (

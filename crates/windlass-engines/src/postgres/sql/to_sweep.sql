@@ -2,6 +2,10 @@
 -- expired; whether there are counts to fold; ends to take off claims; jobs that wait, as far as is counted; jobs that wait
 -- for a handler; keys to free; notes and marks to forget; ordering_key that are marked; jobs under a priority that is none.
 -- $1 now, or null for the server's clock   $2 the minute before which counts are folded   $3 queues
+-- plan: walks count_deltas: it stops at the first row, and folded rows are deleted
+-- plan: walks claim_ends: it stops at the first row, and folded rows are deleted
+-- plan: walks ended_keys_pkey: it stops at the first row
+-- plan: walks ordering_key_marks_ordering_key: it stops at the first row
 SELECT
     EXISTS (
         SELECT 1 FROM windlass.delayed_jobs

@@ -1,5 +1,6 @@
 -- was_settled: which of these claims were settled before: their token is still with the job, wherever it is.
 -- by position: $1 ids   $2 tokens
+-- plan: walks delayed_jobs_dlq_queue when seen empty: it runs only for claims that are lost
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::uuid[]) AS i (id, token)
 )

@@ -1,6 +1,0 @@
--- save_shut: shut a queue, or open it again.
--- $1 queue   $2 shut
-WITH changed AS (
-    UPDATE windlass.queues SET shut = $2::boolean WHERE name = $1::text
-)
-UPDATE windlass.catalogue SET version = version + 1;

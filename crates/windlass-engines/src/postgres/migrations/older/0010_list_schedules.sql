@@ -1,7 +1,0 @@
--- list_schedules: the store's now, when somebody has to look at a schedule next, and a page of schedules by name.
--- $1 now, or null for the server's clock   $2 after this one   $3 at most so many
-SELECT clock.now, (SELECT min(n.look_at) FROM windlass.job_schedules n WHERE n.look_at > clock.now), s.name, s.version,
-    s.last_job, s.record
-FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock LEFT JOIN LATERAL (
-    SELECT * FROM windlass.job_schedules j WHERE j.name > $2::text ORDER BY j.name LIMIT $3::integer
-) AS s ON true ORDER BY s.name;

@@ -1,2 +1,0 @@
--- load_queues: all queues.
-SELECT name, spec, pause, shut FROM windlass.queues ORDER BY name;

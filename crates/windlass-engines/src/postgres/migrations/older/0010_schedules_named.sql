@@ -1,7 +1,0 @@
--- schedules_named: the store's now, when somebody has to look at a schedule next, and the schedules of these names.
--- $1 now, or null for the server's clock   $2 names
-SELECT clock.now, (SELECT min(n.look_at) FROM windlass.job_schedules n WHERE n.look_at > clock.now), s.name, s.version,
-    s.last_job, s.record
-FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock LEFT JOIN LATERAL (
-    SELECT * FROM windlass.job_schedules j WHERE j.name = ANY ($2::text[])
-) AS s ON true ORDER BY s.name;

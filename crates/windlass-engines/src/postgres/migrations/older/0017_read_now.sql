@@ -1,2 +1,0 @@
--- read_now: the start of the transaction by the server's clock.
-SELECT now();
