@@ -10,7 +10,7 @@ pub struct Retries;
 pub struct Keys;
 
 #[doc = include_str!("../../../docs/ordering-keys.md")]
-pub struct OrderGuide;
+pub struct OrderingKeysGuide;
 
 #[doc = include_str!("../../../docs/fairness-keys.md")]
 pub struct FairnessKeysGuide;
@@ -27,7 +27,7 @@ pub struct CoordinationGuide;
 #[doc = include_str!("../../../docs/schedules.md")]
 pub struct SchedulesGuide;
 
-#[doc = include_str!("../../../docs/triggers.md")]
+#[doc = include_str!("../../../docs/completion-triggers.md")]
 pub struct TriggersGuide;
 
 #[doc = include_str!("../../../docs/testing.md")]

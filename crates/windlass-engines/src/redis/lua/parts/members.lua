@@ -13,7 +13,7 @@ local function hear(worker, duties, place, hearing)
     return
   end
   local set = redis.sha1hex(duties)
-  write('HSET', key('memberss'), set, duties)
+  write('HSET', key('member_sets'), set, duties)
   write('ZADD', key('members:') .. set, digits(place), worker)
   write('ZADD', key('heard'), digits(NOW + hearing), set .. worker)
 end
@@ -42,7 +42,7 @@ end
 
 -- For each set of duties that others have: the duties, how many they are, and how many of them stand before this place.
 local function count_members(me, place)
-  local unheard, sets, counts = take_out_unheard(), redis.call('HGETALL', key('memberss')), {}
+  local unheard, sets, counts = take_out_unheard(), redis.call('HGETALL', key('member_sets')), {}
   for i = 1, #sets, 2 do
     local set = sets[i]
     local name = key('members:') .. set
@@ -58,7 +58,7 @@ local function count_members(me, place)
         counts[#counts + 1] = value
       end
     elseif not redis.call('ZSCORE', name, me) then
-      write('HDEL', key('memberss'), set)
+      write('HDEL', key('member_sets'), set)
     end
   end
   return counts
