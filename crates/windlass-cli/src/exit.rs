@@ -129,6 +129,7 @@ impl From<&Refusal> for Failure {
             Refusal::OtherQueue { .. } | Refusal::QueueFull { .. } | Refusal::QueueShut { .. } => {
                 Code::Refused
             }
+            Refusal::Unreadable(_) => Code::Store,
             _ => Code::Usage,
         };
         Self::new(code, refusal.to_string())

@@ -348,6 +348,17 @@ macro_rules! every_behaviour {
                 pages_follow_each_other_without_gap_or_repeat a_page_of_finished_and_live_jobs_keeps_the_order
                 a_page_is_never_longer_than_the_limit_of_the_house only_the_newest_attempts_are_shown
             ;
+            stored_specs:
+                fields_of_newer_versions_in_a_queue_survive_a_change_by_an_older_one
+                fields_of_newer_versions_in_a_type_and_its_retry_policy_survive_a_change_by_an_older_one
+                a_declaration_that_says_what_is_stored_leaves_the_stored_text_as_it_is
+                fields_of_newer_versions_in_a_breaker_survive_a_change_by_an_older_one
+                fields_of_newer_versions_in_a_schedule_survive_changes_and_firings_by_an_older_one
+                fields_of_newer_versions_in_a_completion_trigger_survive_changes_and_firings_by_an_older_one
+                an_unreadable_queue_is_an_error_that_names_the_field_and_changes_nothing
+                an_unreadable_type_is_an_error_that_names_the_field_and_changes_nothing
+                an_unreadable_breaker_is_an_error_that_names_the_field_and_changes_nothing
+            ;
             policies:
                 a_fresh_store_has_no_breakers a_breaker_is_kept_as_it_was_written breakers_are_listed_by_name
                 a_breaker_is_written_only_over_what_was_read of_many_who_write_at_once_one_succeeds

@@ -27,8 +27,10 @@ mod reads;
 mod at_once;
 mod hints;
 mod used;
+mod raw;
 
 pub use hints::HintLog;
+pub use raw::{RawCall, RawSpec, RawStore};
 pub use settling::oops;
 pub use used::Used;
 pub use words::*;
@@ -69,6 +71,8 @@ pub struct Fixture {
     pub engine: Arc<dyn Engine>,
     /// Its clock.
     pub clock: Arc<ManualClock>,
+    /// Access below the engine, if its store keeps texts.
+    pub raw: Option<Box<dyn RawStore>>,
     /// What must live as long as the engine, such as a temporary directory.
     pub keep: Box<dyn Any + Send + Sync>,
 }
@@ -83,6 +87,7 @@ pub struct Harness {
     pub worker: WorkerId,
     spawn: Box<dyn Fn(Task) + Send + Sync>,
     numbers: AtomicU64,
+    raw: Option<Box<dyn RawStore>>,
     _keep: Box<dyn Any + Send + Sync>,
 }
 
@@ -96,7 +101,7 @@ impl Harness {
     /// Declares the queues and types of the harness and registers its worker. `spawn` runs a task beside the
     /// caller.
     pub async fn start(fixture: Fixture, spawn: impl Fn(Task) + Send + Sync + 'static) -> Self {
-        let Fixture { engine, clock, keep } = fixture;
+        let Fixture { engine, clock, raw, keep } = fixture;
         engine.declare(declaration()).await.expect("a fresh engine takes the harness's declaration");
         let mut harness = Self {
             engine,
@@ -104,6 +109,7 @@ impl Harness {
             worker: WorkerId::from_random(0),
             spawn: Box::new(spawn),
             numbers: AtomicU64::new(1),
+            raw,
             _keep: keep,
         };
         harness.worker = harness.register_worker().await;

@@ -8,7 +8,7 @@
 //! ```text
 //! async fn in_memory() -> Fixture {
 //!     let clock = Arc::new(ManualClock::default());
-//!     Fixture { engine: Arc::new(MemoryEngine::with_clock(clock.clone())), clock, keep: Box::new(()) }
+//!     Fixture { engine: Arc::new(MemoryEngine::with_clock(clock.clone())), clock, raw: None, keep: Box::new(()) }
 //! }
 //!
 //! windlass_conformance::suite!(memory, in_memory);
@@ -47,6 +47,7 @@ pub mod queues;
 pub mod types;
 pub mod admin_reads;
 pub mod policies;
+pub mod stored_specs;
 pub mod leases;
 pub mod schedules;
 pub mod triggers;

@@ -11,7 +11,9 @@ use crate::claim::Fence;
 use crate::clock::Timestamp;
 use crate::job::JobId;
 use crate::limits::{PROBES_MAX, REASON_BYTES_MAX, RETRY_AFTER_MAX};
+use crate::names::BreakerName;
 use crate::outcome::bounded;
+use crate::stored::{self, Unreadable};
 
 mod options;
 mod results;
@@ -157,6 +159,16 @@ pub fn rate_limit_pause(options: &BreakerOptions, in_a_row: u32, retry_after: Op
 }
 
 impl BreakerState {
+    /// Reads what a store keeps of the breaker with this name.
+    pub fn from_store(name: &BreakerName, text: &str) -> Result<Self, Unreadable> {
+        stored::read_or_default(text, format!("breaker {name}"))
+    }
+
+    /// The text to store in the place of another one, with the fields that only newer versions know.
+    pub fn rewritten(&self, name: &BreakerName, stored: &str) -> Result<String, Unreadable> {
+        Ok(stored::rewritten(stored, &Self::from_store(name, stored)?, self))
+    }
+
     /// How it stands at an instant: a cool-down that is over makes it half-open, and places that nobody took lapse.
     #[must_use]
     pub fn at(&self, now: Timestamp) -> Self {

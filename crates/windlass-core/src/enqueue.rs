@@ -15,6 +15,7 @@ use crate::payload::Payload;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
 use crate::retry::{RetryPolicy, RetryPolicyError};
+use crate::stored::Unreadable;
 
 /// A job as a caller puts it in. Only the type and the payload are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,6 +236,9 @@ pub enum Refusal {
     /// The request was asked about before it arrived, and had to store nothing from then on.
     #[error("this request was asked about before it arrived, so it stores nothing; use a new request id")]
     RequestClosed,
+    /// What the store keeps of the type or of its queue cannot be read by this version.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     /// A value that is no name, payload, priority or key at all. Whoever makes a [`NewJob`] is told before; whoever
     /// speaks to a store in another language is told by the store.
     #[error("{why}")]

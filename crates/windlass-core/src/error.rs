@@ -2,6 +2,7 @@
 
 use crate::job_type::TypeSpecError;
 use crate::queue::QueueSpecError;
+use crate::stored::Unreadable;
 
 /// Why a call to an engine failed. Each says whether something may have been written, because that decides
 /// what a caller may do next.
@@ -47,6 +48,9 @@ pub enum EngineError {
     /// A registered type is wrong. Nothing was written.
     #[error(transparent)]
     Type(#[from] TypeSpecError),
+    /// What is stored cannot be read by this version. Nothing was written, so that nothing of it is lost.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
 }
 
 impl EngineError {

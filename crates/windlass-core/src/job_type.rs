@@ -8,10 +8,10 @@ use crate::names::{QueueName, TypeName};
 use crate::priority::Priority;
 use crate::retry::{RetryPolicy, RetryPolicyError};
 use crate::span;
+use crate::stored::StoredSpec;
 
 /// A job type as workers and configuration register it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TypeSpec {
     /// Its name, which the store keeps with every job.
     pub name: TypeName,
@@ -46,6 +46,13 @@ impl TypeSpec {
             retention_days: default_retention_days(),
             keep_result: false,
         }
+    }
+
+    /// Reads what a store keeps of the type with this name, which belongs to this queue.
+    pub fn from_store(name: &TypeName, queue: &QueueName, text: String) -> StoredSpec<Self> {
+        let base = Self::new(name.clone(), queue.clone());
+        let is_same = |read: &Self, row: &Self| (&read.name, &read.queue) == (&row.name, &row.queue);
+        StoredSpec::read(text, format!("job type {name}"), base, is_same)
     }
 
     /// Checks what types cannot say.

@@ -13,6 +13,7 @@ pub mod names;
 pub mod clock;
 pub mod span;
 pub mod payload;
+pub mod stored;
 pub mod priority;
 pub mod queue;
 pub mod job_type;

@@ -7,10 +7,10 @@ use crate::limits::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX};
 use crate::names::QueueName;
 use crate::priority::Priority;
 use crate::span;
+use crate::stored::StoredSpec;
 
 /// A queue as configuration declares it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct QueueSpec {
     /// Its name.
     pub name: QueueName,
@@ -54,6 +54,13 @@ impl QueueSpec {
             capacity: None,
             warn_depth: None,
         }
+    }
+
+    /// Reads what a store keeps of the queue with this name.
+    pub fn from_store(name: &QueueName, text: String) -> StoredSpec<Self> {
+        StoredSpec::read(text, format!("queue {name}"), Self::new(name.clone()), |read, row| {
+            read.name == row.name
+        })
     }
 
     /// Checks what types cannot say.
@@ -157,6 +164,17 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// Stands for a pause that cannot be read: the queue stays paused until it is resumed, and shows why.
+    pub fn unreadable(why: &str) -> Self {
+        let reason = format!("the stored pause cannot be read: {why}; resume the queue to replace it");
+        Self { since: Timestamp::EPOCH, reason: Some(reason), until: None }
+    }
+
+    /// Reads what a store keeps as JSON.
+    pub fn from_store(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_else(|why| Self::unreadable(&why.to_string()))
+    }
+
     /// Whether it still holds.
     pub fn holds(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| until > now)

@@ -13,7 +13,7 @@ pub use timetable::{Planned, timetable};
 /// How failures are followed up. `attempts` counts all tries: a job with 5 attempts is given up by its
 /// fifth failure.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "policy", rename_all = "kebab-case")]
 pub enum RetryPolicy {
     /// `2^(failures−1) × base`, times a jitter between 0.75 and 1.25. The default of every type.
     Exponential {
@@ -74,7 +74,6 @@ pub enum RetryPolicy {
 
 /// One step of a progressive policy: jobs younger than `max_age` are tried every `interval`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Tier {
     /// Up to this age.
     #[serde(with = "span::text")]

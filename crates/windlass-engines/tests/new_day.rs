@@ -35,7 +35,7 @@ async fn harness(url: &str, schema: &str) -> Harness {
     let separator = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{separator}{PATIENT}");
     let engine = PostgresEngine::connect(&url, options).await.expect("a fresh schema");
-    let fixture = Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) };
+    let fixture = Fixture { engine: Arc::new(engine), clock, raw: None, keep: Box::new(()) };
     Harness::start(fixture, |task| drop(tokio::spawn(task))).await
 }
 

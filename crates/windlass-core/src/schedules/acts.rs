@@ -7,6 +7,7 @@ use crate::limits::REASON_BYTES_MAX;
 use crate::names::ScheduleName;
 use crate::outcome::bounded;
 use crate::queue::Pause;
+use crate::stored::Source;
 
 use super::ScheduleChange;
 use super::record::{ScheduleRecord, StoredSchedule};
@@ -30,6 +31,7 @@ pub fn declare(
             skip: None,
             last_tick: None,
             alert: None,
+            source: Source::default(),
         };
         return Some(change(0, record));
     };

@@ -11,6 +11,7 @@ use crate::key::{KeyClaim, KeyScope};
 use crate::limits::TICK_KEPT;
 use crate::names::{CorrelationId, Key, ScheduleName};
 use crate::queue::Pause;
+use crate::stored::Source;
 
 use super::Put;
 use super::spec::{Origin, ScheduleSpec};
@@ -49,6 +50,9 @@ pub struct ScheduleRecord {
     /// The last time it did not run as it should have. One that only another version knows is none.
     #[serde(default, deserialize_with = "known_alert")]
     pub alert: Option<Alert>,
+    /// What it was read from.
+    #[serde(skip)]
+    pub source: Source,
 }
 
 /// A schedule did not run when it should have.
@@ -111,6 +115,7 @@ impl StoredSchedule {
     /// take: such a schedule could not be written again, so it must not be fired with others.
     pub fn from_store(name: &ScheduleName, version: u64, last_job: Option<i64>, text: &str) -> Option<Self> {
         let mut record: ScheduleRecord = serde_json::from_str(text).ok()?;
+        record.source = Source::of(text, "made_none");
         // News in words of a newer version are not understood, which is no reason to leave the schedule alone.
         if let Ok(WithNews { made_none: Some(made_none) }) = serde_json::from_str(text) {
             made_none.tell(&mut record);
@@ -171,9 +176,9 @@ impl ScheduleRecord {
         }
     }
 
-    /// The text that a store keeps.
+    /// The text that a store keeps: what newer versions stored beside it stays.
     pub fn to_text(&self) -> String {
-        serde_json::to_string(self).expect("a record has only names, texts and numbers")
+        self.source.rewritten(self)
     }
 
     /// When somebody has to look at it next: at its next tick, or when its pause ends; never while it is paused for good.

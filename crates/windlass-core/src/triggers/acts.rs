@@ -4,6 +4,7 @@ use crate::clock::Timestamp;
 use crate::enqueue::EnqueueAnswer;
 use crate::names::TriggerName;
 use crate::schedules::Origin;
+use crate::stored::Source;
 
 use super::record::{StoredTrigger, TriggerRecord};
 use super::spec::CompletionTrigger;
@@ -18,7 +19,15 @@ pub fn declare(
 ) -> Option<TriggerChange> {
     let Some(stored) = stored else {
         let spec = spec.clone();
-        let record = TriggerRecord { spec, origin, stored_at: now, fired: 0, last_fired: None, alert: None };
+        let record = TriggerRecord {
+            spec,
+            origin,
+            stored_at: now,
+            fired: 0,
+            last_fired: None,
+            alert: None,
+            source: Source::default(),
+        };
         return Some(change(0, record));
     };
     let before = &stored.record;

@@ -6,6 +6,7 @@ use crate::job::JobId;
 use crate::key::KeyClaim;
 use crate::names::{CorrelationId, Key, TriggerName};
 use crate::schedules::Origin;
+use crate::stored::Source;
 
 use super::spec::{CompletionTrigger, own_key};
 
@@ -40,6 +41,9 @@ pub struct TriggerRecord {
     /// The last time its job was refused.
     #[serde(default)]
     pub alert: Option<TriggerAlert>,
+    /// What it was read from.
+    #[serde(skip)]
+    pub source: Source,
 }
 
 /// A trigger fired, and its job was refused, for instance because nobody has registered its type. It is not tried again: it fires
@@ -62,6 +66,7 @@ impl StoredTrigger {
         text: &str,
     ) -> Option<Self> {
         let mut record: TriggerRecord = serde_json::from_str(text).ok()?;
+        record.source = Source::of(text, "refusal");
         if let Some(why) = serde_json::from_str::<Refused>(text).ok()?.refusal {
             record.tell_of(&why);
         }
@@ -106,8 +111,8 @@ impl TriggerRecord {
         self.alert = Some(TriggerAlert { at, why: why.to_string() });
     }
 
-    /// The text that a store keeps.
+    /// The text that a store keeps: what newer versions stored beside it stays.
     pub fn to_text(&self) -> String {
-        serde_json::to_string(self).expect("a record has only names, texts and numbers")
+        self.source.rewritten(self)
     }
 }

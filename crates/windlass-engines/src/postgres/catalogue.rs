@@ -8,13 +8,14 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
+use windlass_core::stored::{StoredSpec, Unreadable};
 
 use super::store_error::StoreResult;
 
 /// A queue as it was declared, and what people did to it.
 #[derive(Debug)]
 pub(super) struct QueueEntry {
-    pub(super) spec: QueueSpec,
+    pub(super) spec: StoredSpec<QueueSpec>,
     pub(super) pause: Option<Pause>,
     pub(super) shut: bool,
     /// Whether jobs of it have fairness keys.
@@ -36,11 +37,11 @@ pub(super) struct Catalogue {
     /// Which read of this process it came from: the later one is newer.
     pub(super) turn: u64,
     queues: HashMap<QueueName, QueueEntry>,
-    types: HashMap<TypeName, TypeSpec>,
+    types: HashMap<TypeName, StoredSpec<TypeSpec>>,
 }
 
 impl Catalogue {
-    /// From what `load_queues` and `load_types` gave. A declaration that was damaged counts as one with the defaults.
+    /// From what `load_queues` and `load_types` gave.
     pub(super) fn read(version: i64, queues: &[Row], types: &[Row]) -> StoreResult<Self> {
         let mut catalogue = Self { version, ..Self::default() };
         for row in queues {
@@ -72,7 +73,7 @@ impl Catalogue {
     }
 
     /// A type by its name.
-    pub(super) fn type_named(&self, name: &TypeName) -> Option<&TypeSpec> {
+    pub(super) fn type_named(&self, name: &TypeName) -> Option<&StoredSpec<TypeSpec>> {
         self.types.get(name)
     }
 
@@ -81,40 +82,43 @@ impl Catalogue {
         self.queues.values()
     }
 
+    /// The declarations of all queues, if all can be read.
+    pub(super) fn queue_specs(&self) -> Result<Vec<QueueSpec>, Unreadable> {
+        self.queues().map(|queue| queue.spec.checked().cloned()).collect()
+    }
+
     /// All types.
-    pub(super) fn types(&self) -> impl Iterator<Item = &TypeSpec> {
+    pub(super) fn types(&self) -> impl Iterator<Item = &StoredSpec<TypeSpec>> {
         self.types.values()
     }
 
     /// Whether other types belong to queues in another version.
     pub(super) fn has_other_types_than(&self, other: &Self) -> bool {
-        let is_there =
-            |spec: &TypeSpec| other.types.get(&spec.name).is_some_and(|its| its.queue == spec.queue);
+        let is_there = |spec: &StoredSpec<TypeSpec>| {
+            other.types.get(&spec.name).is_some_and(|its| its.queue == spec.queue)
+        };
         self.types.len() != other.types.len() || !self.types.values().all(is_there)
     }
 
     /// The types of a queue.
-    pub(super) fn types_of(&self, queue: &QueueName) -> impl Iterator<Item = &TypeSpec> {
+    pub(super) fn types_of(&self, queue: &QueueName) -> impl Iterator<Item = &StoredSpec<TypeSpec>> {
         self.types.values().filter(move |spec| spec.queue == *queue)
     }
 }
 
 fn read_queue(row: &Row) -> StoreResult<Option<QueueEntry>> {
     let Ok(name) = QueueName::parse(row.try_get(0)?) else { return Ok(None) };
-    let spec: Option<QueueSpec> = serde_json::from_str(row.try_get(1)?).ok();
     let pause: Option<&str> = row.try_get(2)?;
     Ok(Some(QueueEntry {
-        spec: spec.filter(|spec| spec.name == name).unwrap_or_else(|| QueueSpec::new(name)),
-        pause: pause.and_then(|pause| serde_json::from_str(pause).ok()),
+        spec: QueueSpec::from_store(&name, row.try_get(1)?),
+        pause: pause.map(Pause::from_store),
         shut: row.try_get(3)?,
         has_fairness_keys: row.try_get(4)?,
     }))
 }
 
-fn read_type(row: &Row) -> StoreResult<Option<TypeSpec>> {
+fn read_type(row: &Row) -> StoreResult<Option<StoredSpec<TypeSpec>>> {
     let Ok(name) = TypeName::parse(row.try_get(0)?) else { return Ok(None) };
     let Ok(queue) = QueueName::parse(row.try_get(1)?) else { return Ok(None) };
-    let spec: Option<TypeSpec> = serde_json::from_str(row.try_get(2)?).ok();
-    let as_registered = spec.filter(|spec| spec.name == name && spec.queue == queue);
-    Ok(Some(as_registered.unwrap_or_else(|| TypeSpec::new(name, queue))))
+    Ok(Some(TypeSpec::from_store(&name, &queue, row.try_get(2)?)))
 }

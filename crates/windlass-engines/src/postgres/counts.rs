@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
+use windlass_core::error::EngineError;
 use windlass_core::names::{QueueName, TypeName};
 
 use super::Store;
@@ -203,7 +204,9 @@ impl Store {
             workers: handles(&spec.name) as u64,
             unfinished: unfinished.get(spec.name.as_str()).copied().unwrap_or(0),
         };
-        let mut all: Vec<_> = catalogue.types().map(status).collect();
+        let specs = catalogue.types().map(|stored| stored.checked());
+        let mut all: Vec<_> =
+            specs.map(|spec| spec.map(status)).collect::<Result<_, _>>().map_err(EngineError::from)?;
         all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         Ok(all)
     }
@@ -281,7 +284,7 @@ fn read_status(row: &Row, queue: &QueueEntry) -> StoreResult<QueueStatus> {
     let ready = n(11)?.min(waiting);
     let oldest = row.try_get::<_, Option<Instant>>(12)?.map(|due| now.since(due.0));
     Ok(QueueStatus {
-        spec: queue.spec.clone(),
+        spec: queue.spec.checked().map_err(EngineError::from)?.clone(),
         pause: queue.pause.clone().filter(|pause| pause.holds(now)),
         shut: queue.shut,
         counts: Counts {

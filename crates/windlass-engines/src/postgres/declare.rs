@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use tokio_postgres::types::Type;
 use windlass_core::engine::Declaration;
+use windlass_core::error::EngineError;
 use windlass_core::job_type::{TypeSpec, TypeSpecError};
 use windlass_core::names::TypeName;
+use windlass_core::queue::QueueSpec;
 
 use super::Store;
 use super::catalogue::Catalogue;
@@ -34,16 +36,20 @@ impl Store {
             // Every worker declares at its start; what changes nothing must not make all others read again.
             return Ok(());
         }
-        self.put_queues(tx, declaration).await?;
-        self.put_types(tx, &declaration.types).await?;
+        self.put_queues(tx, declaration, &known).await?;
+        self.put_types(tx, &declaration.types, &known).await?;
         tx.query(&self.sql.renew_catalogue, &[]).await?;
         Ok(())
     }
 
-    async fn put_queues(&self, tx: &Tx, declaration: &Declaration) -> StoreResult<()> {
+    async fn put_queues(&self, tx: &Tx, declaration: &Declaration, known: &Catalogue) -> StoreResult<()> {
         let queues = last_of_each(&declaration.queues, |queue| queue.name.clone());
         let names: Vec<_> = queues.iter().map(|queue| queue.name.as_str()).collect();
-        let specs: Vec<_> = queues.iter().map(|queue| to_json(*queue)).collect();
+        let text = |queue: &&QueueSpec| match known.queue(&queue.name) {
+            Some(stored) => stored.spec.rewritten(queue),
+            None => Ok(to_json(*queue)),
+        };
+        let specs = queues.iter().map(text).collect::<Result<Vec<_>, _>>().map_err(EngineError::from)?;
         let priorities: Vec<i16> = queues.iter().map(|queue| queue.priority.level().into()).collect();
         let capacities: Vec<_> =
             queues.iter().map(|queue| queue.capacity.map(|n| i64::try_from(n).unwrap_or(i64::MAX))).collect();
@@ -52,11 +58,15 @@ impl Store {
         Ok(())
     }
 
-    async fn put_types(&self, tx: &Tx, types: &[TypeSpec]) -> StoreResult<()> {
+    async fn put_types(&self, tx: &Tx, types: &[TypeSpec], known: &Catalogue) -> StoreResult<()> {
         let types = last_of_each(types, |spec| spec.name.clone());
         let names: Vec<_> = types.iter().map(|spec| spec.name.as_str()).collect();
         let queues: Vec<_> = types.iter().map(|spec| spec.queue.as_str()).collect();
-        let specs: Vec<_> = types.iter().map(|spec| to_json(*spec)).collect();
+        let text = |spec: &&TypeSpec| match known.type_named(&spec.name) {
+            Some(stored) => stored.rewritten(spec),
+            None => Ok(to_json(*spec)),
+        };
+        let specs = types.iter().map(text).collect::<Result<Vec<_>, _>>().map_err(EngineError::from)?;
         let priorities: Vec<Option<i16>> =
             types.iter().map(|spec| spec.priority.map(|priority| priority.level().into())).collect();
         let attempts: Vec<_> = types.iter().map(|spec| int4(spec.retry.attempts_max())).collect();
@@ -84,10 +94,10 @@ fn last_of_each<T, K: std::hash::Hash + Eq>(all: &[T], name: impl Fn(&T) -> K) -
 }
 
 fn is_known(declaration: &Declaration, known: &Catalogue) -> bool {
-    let is_queue_known = |queue: &windlass_core::queue::QueueSpec| {
-        known.queue(&queue.name).is_some_and(|entry| entry.spec == *queue)
-    };
-    let is_type_known = |spec: &TypeSpec| known.type_named(&spec.name) == Some(spec);
+    let is_queue_known =
+        |queue: &QueueSpec| known.queue(&queue.name).is_some_and(|entry| entry.spec.says(queue));
+    let is_type_known =
+        |spec: &TypeSpec| known.type_named(&spec.name).is_some_and(|stored| stored.says(spec));
     declaration.queues.iter().all(is_queue_known) && declaration.types.iter().all(is_type_known)
 }
 
@@ -99,7 +109,8 @@ fn check(declaration: &Declaration, known: &Catalogue) -> StoreResult<()> {
     for spec in &declaration.types {
         let is_new = declaration.queues.iter().any(|queue| queue.name == spec.queue);
         let has_queue = is_new || known.queue(&spec.queue).is_some();
-        let before = earlier.insert(&spec.name, spec).or(known.type_named(&spec.name));
+        let before =
+            earlier.insert(&spec.name, spec).or(known.type_named(&spec.name).map(|stored| &**stored));
         check_type(spec, has_queue, before).map_err(|why| StoreError::Engine(why.into()))?;
     }
     Ok(())

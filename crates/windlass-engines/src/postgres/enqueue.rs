@@ -15,6 +15,7 @@ use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::names::QueueName;
+use windlass_core::stored::Source;
 
 use crate::receipts::unreadable;
 
@@ -257,12 +258,14 @@ pub(super) fn judge(
 ) -> Result<Accepted, Refusal> {
     let spec = catalogue.type_named(&new.job_type);
     let queue = spec.and_then(|spec| catalogue.queue(&spec.queue));
+    spec.map_or(Ok(()), |spec| spec.checked().map(|_| ()))?;
+    queue.map_or(Ok(()), |queue| queue.spec.checked().map(|_| ()))?;
     let queue_state = queue.map(|queue| QueueState {
         spec: &queue.spec,
         shut: queue.shut,
         unfinished: depths.of(&queue.spec.name),
     });
-    let accepted = accept(new, spec, queue_state, verdict, now)?;
+    let accepted = accept(new, spec.map(|spec| &**spec), queue_state, verdict, now)?;
     if matches!(verdict, KeyVerdict::Insert | KeyVerdict::Revive(_)) {
         depths.add(&accepted.queue);
     }
@@ -407,5 +410,6 @@ pub(super) fn options(new: &NewJob) -> Options {
         on_conflict,
         ordering_key: new.ordering_key.clone(),
         fairness_key: new.fairness_key.clone(),
+        source: Source::default(),
     }
 }

@@ -448,7 +448,7 @@ impl Admin for PostgresEngine {
 
     /// Without asking: each claim and each look tells if what is remembered is no longer true.
     async fn queue_specs(&self) -> Result<Vec<QueueSpec>> {
-        Ok(self.store.catalogue().queues().map(|queue| queue.spec.clone()).collect())
+        Ok(self.store.catalogue().queue_specs()?)
     }
 
     async fn types(&self) -> Result<Vec<TypeStatus>> {

@@ -40,7 +40,13 @@ impl Store {
         read: u64,
         state: BreakerState,
     ) -> StoreResult<Saved> {
-        let (name, read, state) = (name.as_str(), int8(read), to_json(&state));
+        let read = int8(read);
+        let state = match self.stored_breaker(&name, read).await? {
+            Some(stored) => state.rewritten(&name, &stored).map_err(EngineError::from)?,
+            None if read > 0 => return Ok(Saved::Changed),
+            None => to_json(&state),
+        };
+        let name = name.as_str();
         let most = i64::from(BREAKERS_MAX);
         let params = [text(&name), number(&read), text(&state), number(&most)];
         let rows = self.work.get().await?.execute(&self.sql.save_breaker, &params).await?;
@@ -50,6 +56,14 @@ impl Store {
             (false, true) => Err(no_room().into()),
             (false, false) => Ok(Saved::Changed),
         }
+    }
+
+    /// The text that the new one takes the place of, if nobody wrote since it was read.
+    async fn stored_breaker(&self, name: &BreakerName, read: i64) -> StoreResult<Option<String>> {
+        let name = name.as_str();
+        let params = [text(&name), number(&read)];
+        let rows = self.work.get().await?.query(&self.sql.find_breaker, &params).await?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 
     pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> StoreResult<Vec<bool>> {
@@ -121,12 +135,13 @@ impl Store {
     }
 }
 
-/// A breaker, if the row holds one. What cannot be read counts as nothing known, and is written over.
+/// A breaker, if the row holds one.
 fn read_breaker(row: &Row) -> StoreResult<Option<StoredBreaker>> {
     let Some(name) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
     let version = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
-    let state = serde_json::from_str(row.try_get(3)?).unwrap_or_default();
-    Ok(BreakerName::parse(name).ok().map(|name| StoredBreaker { name, version, state }))
+    let Ok(name) = BreakerName::parse(name) else { return Ok(None) };
+    let state = BreakerState::from_store(&name, row.try_get(3)?).map_err(EngineError::from)?;
+    Ok(Some(StoredBreaker { name, version, state }))
 }
 
 fn int8(number: u64) -> i64 {

@@ -19,6 +19,7 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::retry::RetryPolicy;
+use windlass_core::stored::Source;
 
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant};
@@ -51,6 +52,9 @@ pub(super) struct Options {
     pub(super) ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fairness_key: Option<FairnessKey>,
+    /// What it was read from.
+    #[serde(skip)]
+    pub(super) source: Source,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -60,12 +64,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl Options {
     /// For the column; nothing if there is nothing to say.
     pub(super) fn to_column(&self) -> Option<String> {
-        (*self != Self::default()).then(|| to_json(self))
+        (*self != Self::default() || !self.source.is_none()).then(|| self.source.rewritten(self))
     }
 
     /// From the column. What cannot be read counts as nothing.
     pub(super) fn from_column(text: Option<&str>) -> Self {
-        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        let known = |text| Some(Self { source: Source::verbatim(text), ..serde_json::from_str(text).ok()? });
+        text.and_then(known).unwrap_or_default()
     }
 }
 

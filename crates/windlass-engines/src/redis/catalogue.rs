@@ -8,6 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
+use windlass_core::stored::StoredSpec;
 
 use super::Store;
 use super::call::{Args, CallResult, STALE_MAX};
@@ -18,7 +19,7 @@ use super::store_error::{StoreError, StoreResult};
 /// A queue.
 #[derive(Debug)]
 pub(super) struct QueueEntry {
-    pub(super) spec: QueueSpec,
+    pub(super) spec: StoredSpec<QueueSpec>,
     pub(super) pause: Option<Pause>,
     pub(super) shut: bool,
 }
@@ -27,7 +28,7 @@ pub(super) struct QueueEntry {
 #[derive(Debug)]
 pub(super) struct TypeEntry {
     pub(super) number: u32,
-    pub(super) spec: TypeSpec,
+    pub(super) spec: StoredSpec<TypeSpec>,
 }
 
 /// All queues and types.
@@ -40,12 +41,12 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Makes it of its parts. A declaration that was damaged counts as one with the defaults.
+    /// Makes it of its parts.
     fn of(version: String, parts: Parts) -> Self {
         let mut catalogue = Self { version, ..Self::default() };
         let [queues, kinds, types, pauses, shut] = parts;
         for (name, spec) in pairs(queues) {
-            catalogue.add_queue(&name, &spec);
+            catalogue.add_queue(&name, spec);
         }
         let kinds = pairs(kinds).collect();
         for (name, value) in pairs(types) {
@@ -54,7 +55,7 @@ impl Catalogue {
         for (name, pause) in pairs(pauses) {
             if let Some(queue) = QueueName::parse(&name).ok().and_then(|name| catalogue.queues.get_mut(&name))
             {
-                queue.pause = read_pause(&pause);
+                queue.pause = Some(read_pause(&pause).unwrap_or_else(|| Pause::unreadable(&pause)));
             }
         }
         for name in shut {
@@ -66,10 +67,9 @@ impl Catalogue {
         catalogue
     }
 
-    fn add_queue(&mut self, name: &str, spec: &str) {
+    fn add_queue(&mut self, name: &str, spec: String) {
         let Ok(name) = QueueName::parse(name) else { return };
-        let spec = serde_json::from_str(spec).ok().filter(|spec: &QueueSpec| spec.name == name);
-        let spec = spec.unwrap_or_else(|| QueueSpec::new(name.clone()));
+        let spec = QueueSpec::from_store(&name, spec);
         self.queues.insert(name, QueueEntry { spec, pause: None, shut: false });
     }
 
@@ -77,8 +77,9 @@ impl Catalogue {
         let (number, spec) = value.split_once(' ').unwrap_or((value, ""));
         let queue = kinds.get(number).and_then(|kind| QueueName::parse(kind.splitn(3, ' ').nth(2)?).ok());
         let (Ok(number), Ok(name)) = (number.parse(), TypeName::parse(name)) else { return };
-        let spec = serde_json::from_str(spec).ok().filter(|spec: &TypeSpec| spec.name == name);
-        let Some(spec) = spec.or_else(|| Some(TypeSpec::new(name.clone(), queue?))) else { return };
+        let queue = queue.or_else(|| Some(serde_json::from_str::<TypeSpec>(spec).ok()?.queue));
+        let Some(queue) = queue else { return };
+        let spec = TypeSpec::from_store(&name, &queue, spec.to_owned());
         let entry = Arc::new(TypeEntry { number, spec });
         self.types_by_number.insert(number, entry.clone());
         self.types.insert(name, entry);

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
 use windlass_core::limits::OLDEST_LOOKED_AT;
+use windlass_core::names::TypeName;
 
 use super::Store;
 use super::call::Args;
@@ -75,7 +77,7 @@ impl Store {
         let (tallies, now) = self.tallies().await?;
         let catalogue = self.catalogue();
         let status = |queue| queue_status(queue, &catalogue, &tallies, now);
-        let mut statuses: Vec<_> = catalogue.queues().map(status).collect();
+        let mut statuses = catalogue.queues().map(status).collect::<Result<Vec<_>, _>>()?;
         statuses.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
         Ok(statuses)
     }
@@ -85,13 +87,15 @@ impl Store {
         let (tallies, _) = self.tallies().await?;
         let workers = self.workers().await?;
         let catalogue = self.catalogue();
-        let status = |entry: &std::sync::Arc<super::catalogue::TypeEntry>| TypeStatus {
-            spec: entry.spec.clone(),
-            workers: workers.iter().filter(|worker| worker.card.types.contains(&entry.spec.name)).count()
-                as u64,
-            unfinished: tallies.get(&entry.number).map_or(0, |tally| tally.counts.unfinished()),
+        let handles =
+            |name: &TypeName| workers.iter().filter(|worker| worker.card.types.contains(name)).count();
+        let status = |entry: &std::sync::Arc<super::catalogue::TypeEntry>| {
+            let spec = entry.spec.checked()?.clone();
+            let unfinished = tallies.get(&entry.number).map_or(0, |tally| tally.counts.unfinished());
+            let workers = handles(&entry.spec.name) as u64;
+            Ok(TypeStatus { spec, workers, unfinished })
         };
-        let mut statuses: Vec<_> = catalogue.types().map(status).collect();
+        let mut statuses = catalogue.types().map(status).collect::<Result<Vec<_>, EngineError>>()?;
         statuses.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         Ok(statuses)
     }
@@ -130,16 +134,16 @@ fn queue_status(
     catalogue: &Catalogue,
     tallies: &HashMap<u32, Tally>,
     now: Timestamp,
-) -> QueueStatus {
+) -> Result<QueueStatus, EngineError> {
     let types = catalogue.types_of(&queue.spec.name);
     let of_types = types.iter().filter_map(|entry| tallies.get(&entry.number));
     let tally = of_types.fold(Tally::default(), Tally::add);
-    QueueStatus {
-        spec: queue.spec.clone(),
+    Ok(QueueStatus {
+        spec: queue.spec.checked()?.clone(),
         pause: queue.pause.clone().filter(|pause| pause.holds(now)),
         shut: queue.shut,
         counts: tally.counts,
         totals: tally.totals,
         oldest_ready: tally.oldest.map(|since| now.since(since)),
-    }
+    })
 }

@@ -1,6 +1,7 @@
 //! Queues and types are declared: all of a declaration or nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use windlass_core::engine::Declaration;
 use windlass_core::error::EngineError;
@@ -9,7 +10,7 @@ use windlass_core::names::TypeName;
 use windlass_core::queue::QueueSpec;
 
 use super::call::{Args, LOST_MAX};
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
 use super::row::to_json;
 use super::store_error::StoreResult;
 use super::{Store, check_batch_size};
@@ -28,7 +29,7 @@ impl Store {
             let opened = self.opened();
             self.call_with_catalogue(&self.scripts().declare, |catalogue| {
                 check(&declaration, catalogue)?;
-                Ok(args_of(&declaration.queues, &declaration.types))
+                Ok(args_of(&declaration.queues, &declaration.types, catalogue)?)
             })
             .await?;
             self.remember(declaration.clone());
@@ -42,27 +43,41 @@ impl Store {
     }
 
     /// All that this process has declared, for a store that came back empty or is another one. In parts, queues first: it was
-    /// checked as a whole before.
-    pub(super) fn declared_args(&self) -> Vec<Args> {
-        let declared = self.declared();
+    /// checked as a whole before. What that store has already and cannot be read stays as it is.
+    pub(super) fn declared_args(&self, there: &Catalogue) -> StoreResult<Vec<Args>> {
+        let mut declared = self.declared();
+        let is_unreadable = |queue: &QueueEntry| queue.spec.checked().is_err();
+        declared.queues.retain(|queue| !there.queue(&queue.name).is_some_and(is_unreadable));
+        let is_unreadable = |entry: &Arc<TypeEntry>| entry.spec.checked().is_err();
+        declared.types.retain(|spec| !there.type_named(&spec.name).is_some_and(is_unreadable));
         let queues = declared.queues.chunks(DECLARED_MAX).map(|part| (part, &[][..]));
         let types = declared.types.chunks(DECLARED_MAX).map(|part| (&[][..], part));
-        queues.chain(types).map(|(queues, types)| args_of(queues, types)).collect()
+        let parts = queues.chain(types).map(|(queues, types)| args_of(queues, types, there));
+        Ok(parts.collect::<Result<_, _>>()?)
     }
 }
 
-fn args_of(queues: &[QueueSpec], types: &[TypeSpec]) -> Args {
+/// With the fields of newer versions that are stored there.
+fn args_of(queues: &[QueueSpec], types: &[TypeSpec], there: &Catalogue) -> Result<Args, EngineError> {
     let mut args = Args::new();
     args.count(queues.len());
     for queue in queues {
-        args.text(queue.name.as_str()).text(&to_json(queue));
+        let text = match there.queue(&queue.name) {
+            Some(stored) => stored.spec.rewritten(queue)?,
+            None => to_json(queue),
+        };
+        args.text(queue.name.as_str()).text(&text);
     }
     args.count(types.len());
     for spec in types {
         args.text(spec.name.as_str()).text(spec.queue.as_str()).number(i64::from(spec.retention_days));
-        args.number(i64::from(spec.keep_result)).text(&to_json(spec));
+        let text = match there.type_named(&spec.name) {
+            Some(stored) => stored.spec.rewritten(spec)?,
+            None => to_json(spec),
+        };
+        args.number(i64::from(spec.keep_result)).text(&text);
     }
-    args
+    Ok(args)
 }
 
 fn check(declaration: &Declaration, catalogue: &Catalogue) -> Result<(), EngineError> {
@@ -73,7 +88,7 @@ fn check(declaration: &Declaration, catalogue: &Catalogue) -> Result<(), EngineE
     for spec in &declaration.types {
         spec.check()?;
         check_queue(spec, declaration, catalogue)?;
-        let registered = catalogue.type_named(&spec.name).map(|entry| &entry.spec);
+        let registered = catalogue.type_named(&spec.name).map(|entry| &*entry.spec);
         if let Some(before) = earlier.insert(&spec.name, spec).or(registered) {
             spec.may_follow(before)?;
         }

@@ -171,9 +171,11 @@ fn judge(
     now: Timestamp,
 ) -> Result<Accepted, Refusal> {
     let queue = entry.and_then(|entry| catalogue.queue(&entry.spec.queue));
+    entry.map_or(Ok(()), |entry| entry.spec.checked().map(|_| ()))?;
+    queue.map_or(Ok(()), |queue| queue.spec.checked().map(|_| ()))?;
     let queue_state = queue.map(|queue| QueueState { spec: &queue.spec, shut: queue.shut, unfinished: 0 });
     // To be kept needs no room: so that is not asked for.
-    accept(new, entry.map(|entry| &entry.spec), queue_state, KeyVerdict::Keep(JobId(0)), now)
+    accept(new, entry.map(|entry| &*entry.spec), queue_state, KeyVerdict::Keep(JobId(0)), now)
 }
 
 /// Whether core looks at the room of a queue before it refuses a job for this reason.
@@ -184,6 +186,7 @@ fn comes_after_room(why: &Refusal) -> bool {
             | Refusal::OtherQueue { .. }
             | Refusal::UnknownQueue { .. }
             | Refusal::QueueShut { .. }
+            | Refusal::Unreadable(_)
     )
 }
 

@@ -16,11 +16,8 @@ use super::script;
 use super::store_epoch::Opened;
 use super::store_error::StoreResult;
 
-/// The layout of keys that this version reads and writes. In the first, all jobs lay in one hash; no release wrote it.
-pub(super) const LAYOUT_VERSION: u32 = 2;
-/// The same, once a job had an ordering key (parts/ending.lua): a version that knows nothing of them would end a job and let nobody go on,
-/// so it is refused from then on.
-pub(super) const LAYOUT_WITH_ORDERING_KEY: u32 = 3;
+/// The layout of keys that this version reads and writes.
+pub(super) const LAYOUT_VERSION: u32 = 1;
 
 /// How a Redis engine is opened.
 #[derive(Debug, Clone)]
@@ -109,11 +106,9 @@ impl RedisOptions {
 /// What another layout means, and what to do about it; nothing if it is ours.
 pub(super) fn other_layout(version: i64) -> Option<&'static str> {
     if version < i64::from(LAYOUT_VERSION) {
-        return Some(
-            "which an older Windlass has made; let that one finish its jobs, then delete its keys, or use another namespace",
-        );
+        return Some("which no Windlass has made; use another namespace, or delete these keys");
     }
-    (version > i64::from(LAYOUT_WITH_ORDERING_KEY))
+    (version > i64::from(LAYOUT_VERSION))
         .then_some("which a newer Windlass has made; update this one, or give it a namespace of its own")
 }
 
@@ -125,7 +120,7 @@ impl Store {
         let mut open = redis::cmd("EVAL");
         let Keys { all, ready, scheduled } = &self.keys;
         open.arg(script::OPEN).arg(3).arg(all).arg(ready).arg(scheduled).arg(LAYOUT_VERSION).arg(mark);
-        open.arg(known.seen.last_job()).arg(LAYOUT_WITH_ORDERING_KEY);
+        open.arg(known.seen.last_job());
         open.arg(&*known.store_epoch).arg(self.replaced.load(Ordering::SeqCst));
         open.arg(self.estimated_now().as_micros());
         let mut layout = ReplyReader::of(self.work.ask(&open).await?)?;
@@ -133,7 +128,7 @@ impl Store {
         if let Some(what) = other_layout(version) {
             let all = &self.keys.all;
             let why = format!(
-                "expected keys of layout {LAYOUT_VERSION} or {LAYOUT_WITH_ORDERING_KEY} in namespace {all}, got layout {version}, {what}"
+                "expected keys of layout {LAYOUT_VERSION} in namespace {all}, got layout {version}, {what}"
             );
             return Err(EngineError::Unusable { why }.into());
         }

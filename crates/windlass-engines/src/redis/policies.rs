@@ -22,16 +22,13 @@ use super::{Store, check_batch_size};
 
 impl Store {
     pub(super) async fn breakers(&self) -> StoreResult<BreakersRead> {
-        let mut args = Args::new();
-        args.number(BREAKERS_MAX.into());
-        let reply = self.call(&self.scripts().breakers, args).await?;
-        let mut rows = ReplyReader::of(reply.value)?;
+        let (mut rows, now) = self.breaker_rows().await?;
         let mut breakers = Vec::new();
         while !rows.is_empty() {
             breakers.extend(read_breaker(&mut rows)?);
         }
         breakers.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(BreakersRead { breakers, now: reply.now })
+        Ok(BreakersRead { breakers, now })
     }
 
     pub(super) async fn save_breaker(
@@ -40,13 +37,37 @@ impl Store {
         read: u64,
         state: BreakerState,
     ) -> StoreResult<Saved> {
+        let state = match self.stored_breaker(&name, read).await? {
+            Some(stored) => state.rewritten(&name, &stored).map_err(EngineError::from)?,
+            None if read > 0 => return Ok(Saved::Changed),
+            None => to_json(&state),
+        };
         let mut args = Args::new();
-        args.text(name.as_str()).text(&read.to_string()).text(&to_json(&state)).number(BREAKERS_MAX.into());
+        args.text(name.as_str()).text(&read.to_string()).text(&state).number(BREAKERS_MAX.into());
         match text(self.call(&self.scripts().save_breaker, args).await?.value)?.as_str() {
             "done" => Ok(Saved::Done),
             "full" => Err(no_room().into()),
             _ => Ok(Saved::Changed),
         }
+    }
+
+    /// The text that the new one takes the place of, if nobody wrote since it was read.
+    async fn stored_breaker(&self, name: &BreakerName, read: u64) -> StoreResult<Option<String>> {
+        let mut rows = self.breaker_rows().await?.0;
+        while !rows.is_empty() {
+            let (stored, version, text) = (rows.text()?, rows.count()?, rows.text()?);
+            if (stored.as_str(), version) == (name.as_str(), read) {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn breaker_rows(&self) -> StoreResult<(ReplyReader, Timestamp)> {
+        let mut args = Args::new();
+        args.number(BREAKERS_MAX.into());
+        let reply = self.call(&self.scripts().breakers, args).await?;
+        Ok((ReplyReader::of(reply.value)?, reply.now))
     }
 
     pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> StoreResult<Vec<bool>> {
@@ -97,11 +118,12 @@ impl Store {
     }
 }
 
-/// A breaker; nothing if its name is damaged. What cannot be read of it counts as nothing known.
+/// A breaker; nothing if its name is damaged.
 fn read_breaker(rows: &mut ReplyReader) -> StoreResult<Option<StoredBreaker>> {
     let (name, version, state) = (rows.text()?, rows.count()?, rows.text()?);
-    let state = serde_json::from_str(&state).unwrap_or_default();
-    Ok(BreakerName::parse(&name).ok().map(|name| StoredBreaker { name, version, state }))
+    let Ok(name) = BreakerName::parse(&name) else { return Ok(None) };
+    let state = BreakerState::from_store(&name, &state).map_err(EngineError::from)?;
+    Ok(Some(StoredBreaker { name, version, state }))
 }
 
 fn no_room() -> EngineError {

@@ -122,7 +122,11 @@ impl Store {
         // The store knows that number now, but may fail again before it is on its disk.
         opened.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
         self.raise_alarm(asked, &opened, why);
-        for args in self.declared_args() {
+        let there = match self.read_catalogue(&opened).await? {
+            Look::Seen(catalogue) => catalogue,
+            Look::Gone(_) => return Err(self.another_store()),
+        };
+        for args in self.declared_args(&there)? {
             self.said_by(&self.scripts().declare, &args, &opened).await?;
         }
         self.read_and_swap(&opened).await?;

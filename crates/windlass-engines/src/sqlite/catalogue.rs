@@ -9,6 +9,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
+use windlass_core::stored::StoredSpec;
 
 use super::fairness_keys::Rings;
 use super::sql::sql;
@@ -18,7 +19,7 @@ use super::store_error::StoreResult;
 #[derive(Debug)]
 pub(super) struct QueueEntry {
     pub(super) id: i64,
-    pub(super) spec: QueueSpec,
+    pub(super) spec: StoredSpec<QueueSpec>,
     pub(super) pause: Option<Pause>,
     pub(super) shut: bool,
 }
@@ -35,7 +36,7 @@ impl QueueEntry {
 pub(super) struct TypeEntry {
     pub(super) id: i64,
     pub(super) queue_id: i64,
-    pub(super) spec: TypeSpec,
+    pub(super) spec: StoredSpec<TypeSpec>,
 }
 
 /// All queues and types, and the number of the next job.
@@ -51,7 +52,7 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads everything. A declaration that was damaged counts as one with the defaults.
+    /// Reads everything.
     pub(super) fn load(conn: &Connection) -> StoreResult<Self> {
         let mut catalogue = Self::default();
         let mut names = HashMap::new();
@@ -129,12 +130,12 @@ fn load_queues(conn: &Connection) -> StoreResult<Vec<QueueEntry>> {
     let mut queues = Vec::new();
     while let Some(row) = rows.next()? {
         let Ok(name) = QueueName::parse(&row.get::<_, String>(1)?) else { continue };
-        let spec: Option<QueueSpec> = serde_json::from_str(&row.get::<_, String>(2)?).ok();
+        let spec = QueueSpec::from_store(&name, row.get(2)?);
         let pause: Option<String> = row.get(3)?;
         queues.push(QueueEntry {
             id: row.get(0)?,
-            spec: spec.filter(|spec| spec.name == name).unwrap_or_else(|| QueueSpec::new(name)),
-            pause: pause.and_then(|pause| serde_json::from_str(&pause).ok()),
+            spec,
+            pause: pause.map(|pause| Pause::from_store(&pause)),
             shut: row.get(4)?,
         });
     }
@@ -149,14 +150,8 @@ fn load_types(conn: &Connection, queues: &HashMap<i64, QueueName>) -> StoreResul
         let queue_id: i64 = row.get(2)?;
         let Ok(name) = TypeName::parse(&row.get::<_, String>(1)?) else { continue };
         let Some(queue) = queues.get(&queue_id) else { continue };
-        let spec: Option<TypeSpec> = serde_json::from_str(&row.get::<_, String>(3)?).ok();
-        types.push(TypeEntry {
-            id: row.get(0)?,
-            queue_id,
-            spec: spec
-                .filter(|spec| spec.name == name && spec.queue == *queue)
-                .unwrap_or_else(|| TypeSpec::new(name, queue.clone())),
-        });
+        let spec = TypeSpec::from_store(&name, queue, row.get(3)?);
+        types.push(TypeEntry { id: row.get(0)?, queue_id, spec });
     }
     Ok(types)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
 use windlass_core::job::waits_longest;
 use windlass_core::priority::Priority;
 
@@ -200,7 +201,7 @@ pub(super) fn queues(conn: &Connection, now: Timestamp) -> StoreResult<Vec<Queue
         let ready = ready(conn, queue.id, &types, now)?.clamp(0, waiting);
         counts.ready = unsigned(ready);
         counts.scheduled = unsigned(waiting - ready);
-        all.push(status(queue, counts, totals, oldest_ready(conn, &types, now)?, now));
+        all.push(status(queue, counts, totals, oldest_ready(conn, &types, now)?, now)?);
     }
     all.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
     Ok(all)
@@ -212,15 +213,15 @@ fn status(
     totals: Totals,
     oldest_ready: Option<Duration>,
     now: Timestamp,
-) -> QueueStatus {
-    QueueStatus {
-        spec: queue.spec.clone(),
+) -> Result<QueueStatus, EngineError> {
+    Ok(QueueStatus {
+        spec: queue.spec.checked()?.clone(),
         pause: queue.pause.clone().filter(|pause| pause.holds(now)),
         shut: queue.shut,
         counts,
         totals,
         oldest_ready,
-    }
+    })
 }
 
 /// By queue: counts (but for ready and scheduled), totals, and how many wait without a gate.
@@ -298,12 +299,12 @@ pub(super) fn types(conn: &Connection, handled: impl Fn(&TypeEntry) -> u64) -> S
         statement.query_map(params![], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
     let mut all: Vec<_> = catalogue
         .types()
-        .map(|kind| TypeStatus {
-            spec: kind.spec.clone(),
-            workers: handled(kind),
-            unfinished: unsigned(unfinished.get(&kind.id).copied().unwrap_or(0)),
+        .map(|kind| {
+            let spec = kind.spec.checked()?.clone();
+            let unfinished = unsigned(unfinished.get(&kind.id).copied().unwrap_or(0));
+            Ok(TypeStatus { spec, workers: handled(kind), unfinished })
         })
-        .collect();
+        .collect::<Result<_, EngineError>>()?;
     all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
     Ok(all)
 }

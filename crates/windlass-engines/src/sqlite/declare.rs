@@ -17,14 +17,22 @@ impl Work<'_> {
         self.check(declaration)?;
         let mut put = self.conn.prepare_cached(sql!("declare_queue"))?;
         for queue in &declaration.queues {
-            put.execute(params![queue.name.as_str(), to_json(queue)])?;
+            let text = match self.catalogue.queue(&queue.name) {
+                Some(stored) => stored.spec.rewritten(queue).map_err(|why| StoreError::Engine(why.into()))?,
+                None => to_json(queue),
+            };
+            put.execute(params![queue.name.as_str(), text])?;
         }
         // New queues have numbers only now, and types name them.
         self.catalogue.reload(self.conn)?;
         let mut put = self.conn.prepare_cached(sql!("declare_type"))?;
         for spec in &declaration.types {
             let queue = self.catalogue.queue(&spec.queue).ok_or_else(|| unknown_queue(spec))?;
-            put.execute(params![spec.name.as_str(), queue.id, to_json(spec)])?;
+            let text = match self.catalogue.type_named(&spec.name) {
+                Some(stored) => stored.spec.rewritten(spec).map_err(|why| StoreError::Engine(why.into()))?,
+                None => to_json(spec),
+            };
+            put.execute(params![spec.name.as_str(), queue.id, text])?;
         }
         self.did.declared = true;
         Ok(())
@@ -39,7 +47,7 @@ impl Work<'_> {
             let is_new = declaration.queues.iter().any(|queue| queue.name == spec.queue);
             let has_queue = is_new || self.catalogue.queue(&spec.queue).is_some();
             let registered = self.catalogue.type_named(&spec.name);
-            let registered = registered.as_ref().map(|kind| &kind.spec);
+            let registered = registered.as_ref().map(|kind| &*kind.spec);
             let before = earlier.insert(&spec.name, spec).or(registered);
             check_type(spec, has_queue, before).map_err(|why| StoreError::Engine(why.into()))?;
         }

@@ -10,6 +10,7 @@ use windlass_core::enqueue::{
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+use windlass_core::stored::Source;
 use windlass_core::triggers::rules::JobStanding;
 
 use crate::receipts::unreadable;
@@ -88,7 +89,13 @@ impl Work<'_> {
         verdict: KeyVerdict,
         depths: &mut Depths,
     ) -> StoreResult<Result<Accepted, Refusal>> {
-        let Some(queue) = self.catalogue.queue(&kind.spec.queue) else {
+        let queue = self.catalogue.queue(&kind.spec.queue);
+        let unreadable = kind.spec.checked().err();
+        let unreadable = unreadable.or_else(|| queue.as_ref()?.spec.checked().err());
+        if let Some(why) = unreadable {
+            return Ok(Err(why.into()));
+        }
+        let Some(queue) = queue else {
             return Ok(accept(new, Some(&kind.spec), None, verdict, self.now));
         };
         let unfinished = self.unfinished(&queue, depths)?;
@@ -182,6 +189,7 @@ fn options(new: &NewJob) -> Options {
         on_conflict,
         ordering_key: new.ordering_key.clone(),
         fairness_key: new.fairness_key.clone(),
+        source: Source::default(),
     }
 }
 

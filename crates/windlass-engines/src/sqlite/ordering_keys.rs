@@ -12,8 +12,8 @@ use super::store_error::StoreResult;
 use super::work::Work;
 
 impl Work<'_> {
-    /// Behind which gate a job waits that is put in or started over. If nobody is out though some wait in line, since an older process
-    /// ended the one that was, or a person deleted it, the oldest of them goes out first.
+    /// Behind which gate a job waits that is put in or started over. If none is out though some wait in line,
+    /// because a person deleted the one that was, the oldest of them goes out first.
     pub(super) fn gate_in_ordering_key(
         &mut self,
         kind: &TypeEntry,

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::limits::{BREAKERS_MAX, MAINTENANCE_BATCH_MAX, TAKES_MAX};
@@ -24,13 +25,16 @@ pub(super) fn breakers(conn: &Connection, now: Timestamp) -> StoreResult<Breaker
     let mut breakers = Vec::new();
     for row in rows {
         let (name, version, state) = row?;
-        // What cannot be read counts as nothing known, and is written over.
         if let Ok(name) = BreakerName::parse(&name) {
-            let (version, state) = (version.unsigned_abs(), serde_json::from_str(&state).unwrap_or_default());
+            let (version, state) = (version.unsigned_abs(), read_state(&name, &state)?);
             breakers.push(StoredBreaker { name, version, state });
         }
     }
     Ok(BreakersRead { breakers, now })
+}
+
+fn read_state(name: &BreakerName, text: &str) -> Result<BreakerState, EngineError> {
+    Ok(BreakerState::from_store(name, text)?)
 }
 
 pub(super) fn still_hold(conn: &Connection, claims: &[Fence]) -> StoreResult<Vec<bool>> {
@@ -65,20 +69,27 @@ impl Work<'_> {
         read: u64,
         state: &BreakerState,
     ) -> StoreResult<Saved> {
-        let state = to_json(state);
         let written = match read {
             0 => {
                 let there: u32 =
                     self.conn.prepare_cached(sql!("count_breakers"))?.query_row([], |row| row.get(0))?;
                 check_batch_size(BREAKERS_MAX as usize - 1, "other breakers", there as usize)?;
-                self.conn.prepare_cached(sql!("make_breaker"))?.execute(params![name.as_str(), state])?
+                self.conn
+                    .prepare_cached(sql!("make_breaker"))?
+                    .execute(params![name.as_str(), to_json(state)])?
             }
-            read => {
-                let mut save = self.conn.prepare_cached(sql!("save_breaker"))?;
-                save.execute(params![name.as_str(), state, i64::try_from(read).unwrap_or(i64::MAX)])?
-            }
+            read => self.change_breaker(name, i64::try_from(read).unwrap_or(i64::MAX), state)?,
         };
         Ok(if written > 0 { Saved::Done } else { Saved::Changed })
+    }
+
+    fn change_breaker(&mut self, name: &BreakerName, read: i64, state: &BreakerState) -> StoreResult<usize> {
+        let mut find = self.conn.prepare_cached(sql!("find_breaker"))?;
+        let stored: Option<String> =
+            find.query_row(params![name.as_str(), read], |row| row.get(0)).optional()?;
+        let Some(stored) = stored else { return Ok(0) };
+        let text = state.rewritten(name, &stored).map_err(EngineError::from)?;
+        Ok(self.conn.prepare_cached(sql!("save_breaker"))?.execute(params![name.as_str(), text, read])?)
     }
 
     pub(super) fn take_tokens(&mut self, takes: &[Take]) -> StoreResult<Vec<Taken>> {

@@ -5,6 +5,8 @@
 mod schemas;
 #[cfg(feature = "postgres")]
 mod pooled;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
+mod raw;
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use windlass_engines::memory::MemoryEngine;
 async fn in_memory() -> Fixture {
     let clock = Arc::new(ManualClock::default());
     let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
-    Fixture { engine, clock, keep: Box::new(()) }
+    Fixture { engine, clock, raw: None, keep: Box::new(()) }
 }
 
 windlass_conformance::suite!(memory, in_memory);
@@ -29,8 +31,9 @@ async fn in_sqlite() -> Fixture {
     let path = folder.path().join("jobs.db");
     std::fs::write(&path, fresh_sqlite_file()).expect("a new file");
     let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-    let engine = SqliteEngine::open(path, options).expect("a fresh file");
-    Fixture { engine: Arc::new(engine), clock, keep: Box::new(folder) }
+    let engine = SqliteEngine::open(&path, options).expect("a fresh file");
+    let raw = Some(Box::new(raw::File(path)) as _);
+    Fixture { engine: Arc::new(engine), clock, raw, keep: Box::new(folder) }
 }
 
 /// What a new file holds. To copy it takes a fraction of the time that it takes to make its tables.
@@ -71,7 +74,9 @@ async fn in_postgres() -> Fixture {
         ..PostgresOptions::default()
     };
     let engine = PostgresEngine::connect(&schema.url(), options).await.expect("a schema");
-    Fixture { engine: Arc::new(engine), clock, keep: Box::new(schema) }
+    let raw = raw::Tables { url: schema.url(), schema: schema.name.clone() };
+    let raw = Some(Box::new(raw) as _);
+    Fixture { engine: Arc::new(engine), clock, raw, keep: Box::new(schema) }
 }
 
 #[cfg(feature = "postgres")]
@@ -109,8 +114,10 @@ async fn in_redis_by_scripts_of(scripts_of: Option<u32>) -> Fixture {
         ..RedisOptions::default()
     };
     start_at_a_border(&url, &options.namespace);
+    let raw = raw::Hashes { url: url.clone(), namespace: options.namespace.clone() };
     let engine = RedisEngine::connect(&url, options).await.expect("a fresh namespace");
-    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+    let raw = Some(Box::new(raw) as _);
+    Fixture { engine: Arc::new(engine), clock, raw, keep: Box::new(()) }
 }
 
 /// The second job of each behaviour lies in another hash than the first: whatever concerns both must look into both.
@@ -152,7 +159,7 @@ async fn in_memory_with_a_spool() -> Fixture {
     });
     let options = FallbackOptions::default();
     let engine = FallbackEngine::open("memory", connect, spool, options).await.expect("the primary is there");
-    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+    Fixture { engine: Arc::new(engine), clock, raw: None, keep: Box::new(()) }
 }
 
 #[cfg(feature = "fallback")]
@@ -163,6 +170,17 @@ windlass_conformance::suite!(fallback, in_memory_with_a_spool);
 fn an_engine_made_of_two_runs_every_behaviour_and_skips_none() {
     assert_eq!(fallback::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
     assert_eq!(fallback::SKIPS, []);
+}
+
+/// Without access to its texts, behaviours about them would show nothing.
+#[tokio::test]
+async fn every_engine_whose_store_keeps_texts_shows_them_to_the_suite() {
+    #[cfg(feature = "sqlite")]
+    assert!(in_sqlite().await.raw.is_some());
+    #[cfg(feature = "postgres")]
+    assert!(in_postgres().await.raw.is_some());
+    #[cfg(feature = "redis")]
+    assert!(in_redis().await.raw.is_some());
 }
 
 #[test]

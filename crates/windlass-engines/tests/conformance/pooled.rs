@@ -30,7 +30,8 @@ async fn behind_a_pooler() -> Fixture {
         ..PostgresOptions::default()
     };
     let engine = PostgresEngine::connect(&pooler().url(), options).await.expect("a schema");
-    Fixture { engine: Arc::new(engine), clock, keep: Box::new(schema) }
+    let raw = crate::raw::Tables { url: schema.url(), schema: schema.name.clone() };
+    Fixture { engine: Arc::new(engine), clock, raw: Some(Box::new(raw)), keep: Box::new(schema) }
 }
 
 windlass_conformance::suite!(every, behind_a_pooler);

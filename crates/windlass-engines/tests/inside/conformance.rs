@@ -51,5 +51,8 @@ async fn harness() -> Harness {
     let place = Place { url: schema.url(), schema: schema.name.clone() };
     let engine = place.open_with_clock(clock.clone()).await;
     let engine = Arc::new(ThroughSql { engine, url: place.url });
-    Harness::start(Fixture { engine, clock, keep: Box::new(schema) }, |task| drop(tokio::spawn(task))).await
+    Harness::start(Fixture { engine, clock, raw: None, keep: Box::new(schema) }, |task| {
+        drop(tokio::spawn(task))
+    })
+    .await
 }

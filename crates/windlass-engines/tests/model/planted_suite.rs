@@ -17,7 +17,7 @@ fn found_by(bug: Option<Bug>) -> Vec<&'static str> {
     let fails = |run: windlass_conformance::Behaviour| {
         let clock = Arc::new(ManualClock::default());
         let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
-        let fixture = Fixture { engine, clock, keep: Box::new(()) };
+        let fixture = Fixture { engine, clock, raw: None, keep: Box::new(()) };
         let harness = runtime.block_on(Harness::start(fixture, |task| drop(tokio::spawn(task))));
         plant(bug);
         let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on((run.run)(&harness))));

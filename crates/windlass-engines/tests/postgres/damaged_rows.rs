@@ -6,6 +6,7 @@ use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
+use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyClaim;
@@ -126,14 +127,14 @@ async fn damaged_rows_can_be_listed() {
 }
 
 #[tokio::test]
-async fn a_damaged_declaration_counts_as_one_with_the_defaults() {
+async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed() {
     let place = Place::shared();
-    place.ready().await;
+    enqueue(&place.ready().await, 1).await;
     place.sql("UPDATE windlass.queues SET spec = '{'; UPDATE windlass.job_types SET spec = ''");
     let engine = place.open().await;
-    enqueue(&engine, 1).await;
     assert_eq!(claim(&engine, 1).await.len(), 1);
-    assert_eq!(engine.types().await.unwrap()[0].spec.retention_days, 7);
+    let told = [engine.types().await.map(drop), engine.queues().await.map(drop)];
+    assert!(told.iter().all(|told| matches!(told, Err(EngineError::Unreadable(_)))), "{told:?}");
     engine.sweep(10).await.unwrap();
 }
 

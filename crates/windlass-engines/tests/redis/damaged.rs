@@ -7,6 +7,7 @@ use windlass_core::claim::ClaimRequest;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
 use windlass_core::enqueue::{EnqueueRequest, NewJob, When};
+use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
@@ -225,15 +226,15 @@ async fn a_worker_whose_row_is_damaged_is_seen_all_the_same_and_its_jobs_are_tak
 }
 
 #[tokio::test]
-async fn a_damaged_declaration_counts_as_one_with_the_defaults() {
+async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed() {
     let place = Place::shared();
-    place.ready().await;
+    let ids = enqueue(&place.ready().await, 1).await;
     ask::<i64>(&place.url, &["HSET", &place.key("queues"), "main", "{"]);
     ask::<i64>(&place.url, &["HSET", &place.key("types"), "work", "1 {"]);
     let engine = place.open_with(place.options()).await;
-    let ids = enqueue(&engine, 1).await;
     assert_eq!(claimed_ids(&engine).await, ids);
-    assert_eq!(engine.types().await.unwrap()[0].spec.retention_days, 7);
+    let told = [engine.types().await.map(drop), engine.queues().await.map(drop)];
+    assert!(told.iter().all(|told| matches!(told, Err(EngineError::Unreadable(_)))), "{told:?}");
     engine.sweep(10).await.unwrap();
 }
 

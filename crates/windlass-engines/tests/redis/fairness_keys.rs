@@ -93,7 +93,7 @@ async fn damaged_lines_keep_nobody_from_being_put_in_claimed_or_ended() {
     }
 }
 
-/// An older process takes jobs out of their lanes and leaves them in their lines, or puts them back into lanes alone.
+/// A line was damaged: it has a job that runs, and lacks one that waits.
 #[tokio::test]
 async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
     let place = Place::shared();
@@ -141,9 +141,9 @@ async fn a_fairness_key_whose_first_job_was_cancelled_gets_its_turn_when_the_nex
     assert_eq!(keys(&place), Vec::<String>::new());
 }
 
-/// A process that knows no lines claims a job and fails it: in its line it stands with the due time that it had.
+/// A line was damaged: a job stands in it with the due time that it had before its retry.
 #[tokio::test]
-async fn a_retry_that_an_older_process_has_put_off_is_not_started_by_its_line_before_it_is_due() {
+async fn a_retry_is_not_started_before_it_is_due_whatever_its_line_says() {
     let place = Place::shared();
     let (engine, clock) = on_a_clock(&place).await;
     put(&engine, vec![of("a")]).await;

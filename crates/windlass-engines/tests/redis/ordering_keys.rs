@@ -2,7 +2,6 @@
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::NewJob;
-use windlass_core::error::EngineError;
 use windlass_core::job::{JobId, JobState};
 use windlass_core::names::OrderingKey;
 use windlass_core::payload::Payload;
@@ -79,7 +78,7 @@ async fn a_purge_heals_an_ordering_key_whose_head_is_lost() {
     assert_eq!(claimed_ids(&engine).await, fresh);
 }
 
-/// An older worker ends a head and leaves the note as it was.
+/// The record of the head was damaged: it names a job that has ended.
 #[tokio::test]
 async fn a_head_that_has_ended_without_a_word_to_its_ordering_key_holds_nobody_back() {
     let place = Place::shared();
@@ -118,19 +117,4 @@ async fn one_in_line_that_cannot_be_read_is_given_up_and_the_next_goes_out() {
     assert_eq!(claimed_ids(&engine).await, [jobs[2]]);
     let record = engine.job(jobs[1]).await.unwrap().unwrap();
     assert!(matches!(record.state, JobState::Dead { .. }), "{:?}", record.state);
-}
-
-/// As a process that knows nothing of ordering keys compares: with the version before.
-#[tokio::test]
-async fn once_a_job_had_an_ordering_key_the_layout_keeps_older_versions_out() {
-    let place = Place::shared();
-    let engine = place.ready().await;
-    let version = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "version"]);
-    crate::place::enqueue(&engine, 1).await;
-    assert_eq!(version(), "2", "without ordering key they are welcome");
-    put(&engine, 1).await;
-    assert_eq!(version(), "3");
-    let opened = RedisEngine::connect(&place.url, place.options()).await;
-    assert!(!matches!(opened, Err(EngineError::Unusable { .. })), "{opened:?}");
-    assert_eq!(claimed_ids(&opened.unwrap()).await.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Minutes on a server: they outlive its death, one that is damaged spoils no other, an older namespace begins with what it has counted,
+//! Minutes on a server: they outlive its death, one that is damaged spoils no other,
 //! and how much memory they take.
 
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn a_damaged_sample_goes_with_the_rest() {
 }
 
 #[tokio::test]
-async fn what_was_counted_before_there_were_rollups_is_in_none_of_them() {
+async fn a_watermark_that_was_deleted_is_made_anew() {
     let place = Place::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;

@@ -7,6 +7,7 @@ use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::error::EngineError;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::lease::{LeaseMetadata, LeaseRequest, Leases, Taking, TermId};
 use windlass_core::lease_watch::Suspicion;
@@ -163,13 +164,14 @@ async fn damaged_rows_can_be_listed() {
 }
 
 #[tokio::test]
-async fn a_damaged_declaration_counts_as_one_with_the_defaults() {
+async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed() {
     let place = Place::new();
     let engine = ready_engine(&place).await;
-    place.connect().execute_batch("UPDATE queues SET spec = '{'; UPDATE job_types SET spec = ''").unwrap();
     enqueue(&engine, 1).await;
+    place.connect().execute_batch("UPDATE queues SET spec = '{'; UPDATE job_types SET spec = ''").unwrap();
     assert_eq!(claim(&engine, 1).await.len(), 1);
-    assert_eq!(engine.types().await.unwrap()[0].spec.retention_days, 7);
+    let told = [engine.types().await.map(drop), engine.queues().await.map(drop)];
+    assert!(told.iter().all(|told| matches!(told, Err(EngineError::Unreadable(_)))), "{told:?}");
     engine.sweep(10).await.unwrap();
 }
 

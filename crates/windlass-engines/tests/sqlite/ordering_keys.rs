@@ -1,4 +1,4 @@
-//! An ordering key goes on, also if a person or an older process took away the job that was out.
+//! An ordering key goes on, also if a person took away the job that was out.
 
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;

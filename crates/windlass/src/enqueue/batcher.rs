@@ -226,6 +226,7 @@ fn again(error: &EngineError) -> EngineError {
         EngineError::Refused(why) => EngineError::Refused(why.clone()),
         EngineError::Busy { why } => EngineError::Busy { why: why.clone() },
         EngineError::Unavailable { why } => EngineError::Unavailable { why: why.clone() },
+        EngineError::Unreadable(why) => EngineError::Unreadable(why.clone()),
         other => EngineError::Unavailable { why: other.to_string() },
     }
 }

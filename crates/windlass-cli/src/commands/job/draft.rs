@@ -13,6 +13,7 @@ use windlass_core::names::{
 use windlass_core::payload::Payload;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::span::parse_span;
+use windlass_core::stored::unknown_field;
 
 use crate::config::retry::parse_policy;
 use crate::context::Context;
@@ -56,7 +57,7 @@ pub(crate) enum NumberOrLabel {
 #[serde(untagged)]
 pub(crate) enum WordOrPolicy {
     Word(String),
-    Policy(RetryPolicy),
+    Policy(serde_json::Value),
 }
 
 impl Draft {
@@ -121,8 +122,18 @@ impl WordOrPolicy {
     fn policy(self) -> Result<RetryPolicy, String> {
         match self {
             Self::Word(word) => parse_policy(&word),
-            Self::Policy(policy) => Ok(policy),
+            Self::Policy(written) => read_policy(&written),
         }
+    }
+}
+
+/// Reads a policy as stores keep it. They ignore fields that they do not know; a person who wrote one is told.
+fn read_policy(written: &serde_json::Value) -> Result<RetryPolicy, String> {
+    let policy =
+        RetryPolicy::deserialize(written).map_err(|why| format!("expected a retry policy, got {why}"))?;
+    match unknown_field(written, &policy) {
+        Some(field) => Err(format!("the policy `{}` has no setting `{field}`; leave it out", policy.name())),
+        None => Ok(policy),
     }
 }
 

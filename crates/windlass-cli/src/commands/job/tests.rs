@@ -179,6 +179,22 @@ async fn many_jobs_come_from_lines_and_wrong_lines_spoil_no_others() {
 }
 
 #[tokio::test]
+async fn a_retry_policy_with_an_unknown_field_is_refused_by_the_name_of_the_field() {
+    let shell = Shell::with_type().await;
+    for (line, field) in [
+        (r#"{"type":"t","retry":{"policy":"fixed","every":"1s","jitter":1}}"#, "jitter"),
+        (
+            r#"{"type":"t","retry":{"policy":"progressive","tiers":[{"max_age":"1h","interval":"1m","x":1}]}}"#,
+            "x",
+        ),
+    ] {
+        let done = shell.run("job enqueue --jsonl", &format!("{line}\n")).await;
+        assert_eq!(done.code, Code::Failed, "{done:?}");
+        assert!(format!("{done:?}").contains(&format!("`{field}`")), "{done:?}");
+    }
+}
+
+#[tokio::test]
 async fn more_lines_than_one_request_takes_go_in_several() {
     let shell = Shell::with_type().await;
     let lines = "{\"type\":\"t\"}\n".repeat(1_500);

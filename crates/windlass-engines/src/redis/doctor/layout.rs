@@ -7,7 +7,7 @@ use windlass_core::clock::{Clock, Timestamp};
 use super::{Patient, unread};
 use crate::clock::SystemClock;
 use crate::finding::{Finding, Grade};
-use crate::redis::open::{LAYOUT_VERSION, LAYOUT_WITH_ORDERING_KEY, other_layout};
+use crate::redis::open::{LAYOUT_VERSION, other_layout};
 use crate::redis::reply::ReplyReader;
 use crate::redis::store_error::StoreResult;
 
@@ -42,10 +42,7 @@ impl Patient {
     }
 
     fn compared(&self, version: u32, ready: &str, scheduled: &str) -> Finding {
-        let found = format!(
-            "{} has layout {version}, this Windlass knows {LAYOUT_VERSION} and {LAYOUT_WITH_ORDERING_KEY}",
-            self.keys.all
-        );
+        let found = format!("{} has layout {version}, this Windlass knows {LAYOUT_VERSION}", self.keys.all);
         if let Some(advice) = other_layout(version.into()) {
             return Finding::new("layout", Grade::Bad, found, advice);
         }

@@ -2,9 +2,9 @@
 -- keys layout, rollup_watermark, sequence
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the layout's version   ARGV[2] a random mark, the store's store_epoch if this is its first opening
--- ARGV[3] the last number of a job that the caller knows, or 0   ARGV[4] the layout's version once there was an ordering key
--- ARGV[5] the store_epoch that the caller knew before, or ''   ARGV[6] how often it knows the store to have been another one
--- ARGV[7] now in microseconds
+-- ARGV[3] the last number of a job that the caller knows, or 0
+-- ARGV[4] the store_epoch that the caller knew before, or ''   ARGV[5] how often it knows the store to have been another one
+-- ARGV[6] now in microseconds
 -- answers {version, store_epoch, what ready lanes begin with, what scheduled lanes begin with, how often it was another one}
 local layout = KEYS[1] .. 'layout'
 local catalogue = tonumber(string.sub(ARGV[2], 1, 7), 16) or error('expected a mark, got ' .. ARGV[2])
@@ -20,13 +20,13 @@ end
 -- Numbers that were given to jobs are not given to others, also if this store came back older and it was somebody else who
 -- noticed, and knew of fewer.
 local known = redis.call('HMGET', layout, 'version', 'store_epoch', 'noticed', 'replaced')
-local is_ours = known[1] == ARGV[1] or known[1] == ARGV[4]
+local is_ours = known[1] == ARGV[1]
 if is_ours and sequence < last_job then
   redis.call('SET', KEYS[1] .. 'sequence', ARGV[3])
 end
 -- Everybody who knew the store as it was notices; one of them counts it. What the store itself knew of earlier times may be gone.
-if is_ours and ARGV[5] ~= '' and ARGV[5] ~= known[2] and known[3] ~= known[2] then
-  local times = math.max(tonumber(known[4]) or 0, tonumber(ARGV[6])) + 1
-  redis.call('HSET', layout, 'noticed', known[2], 'replaced', times, 'replaced_at', ARGV[7])
+if is_ours and ARGV[4] ~= '' and ARGV[4] ~= known[2] and known[3] ~= known[2] then
+  local times = math.max(tonumber(known[4]) or 0, tonumber(ARGV[5])) + 1
+  redis.call('HSET', layout, 'noticed', known[2], 'replaced', times, 'replaced_at', ARGV[6])
 end
 return redis.call('HMGET', layout, 'version', 'store_epoch', 'ready', 'scheduled', 'replaced')

@@ -1,7 +1,11 @@
--- The first schema. Instants are microseconds since 1970 in UTC; tokens and worker ids are 16 bytes; texts
--- named spec, pause, options, progress, tags and *error are JSON. A type belongs to one queue for good, so
--- jobs name only their type.
+-- The schema of a file. Instants are microseconds since 1970 in UTC. Tokens, request ids and worker ids are
+-- 16 bytes. Texts named spec, pause, options, progress, tags, record, state, ids, answers, metadata and
+-- *error are JSON. JSON that another version wrote may have fields that this one does not know: they are
+-- preserved when it is rewritten.
 
+-- ---- Queues and job types -------------------------------------------------------------------------
+
+-- Queues as they were declared. `shut` is 1 if the queue refuses new jobs.
 CREATE TABLE queues (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -10,6 +14,7 @@ CREATE TABLE queues (
     shut INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+-- Job types as they were registered. A type belongs to one queue for good, so jobs name only their type.
 CREATE TABLE job_types (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -17,7 +22,9 @@ CREATE TABLE job_types (
     spec TEXT NOT NULL
 ) STRICT;
 
--- The number of the next job. A number is never given twice, not even after its job is gone.
+-- ---- Jobs ------------------------------------------------------------------------------------------
+
+-- The number of the next job, in one row. A number is never given twice, not even after its job is gone.
 CREATE TABLE job_sequence (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     next INTEGER NOT NULL
@@ -25,7 +32,13 @@ CREATE TABLE job_sequence (
 INSERT INTO job_sequence (one, next) VALUES (1, 1);
 
 -- Jobs that have not ended. One that runs has a token, a worker and no gate; one that waits has neither token
--- nor worker. The token of the last settlement stays, so that a repeat of it can be answered.
+-- nor worker. The token of the last settlement stays in `settled_by`, so that a repeat of it can be answered.
+--
+-- `ordering_key`: jobs of one type and ordering keys run one at a time. The one that is not behind the gate of its ordering key
+-- is out, and only one may be.
+-- `fairness_key`: among the due jobs of a queue and a priority, fairness keys take turns. A job without a fairness key has none
+-- here; but if others of its type and priority have one when it is enqueued, it has the empty name, under
+-- which such jobs are found in one place. The name itself is among the options, as an ordering key is.
 CREATE TABLE delayed_jobs (
     id INTEGER PRIMARY KEY,
     type INTEGER NOT NULL,
@@ -51,20 +64,32 @@ CREATE TABLE delayed_jobs (
     worker BLOB,
     since INTEGER,
     boosted INTEGER,
-    cancel_requested TEXT
+    cancel_requested TEXT,
+    ordering_key TEXT,
+    fairness_key TEXT
 ) STRICT;
 -- The order of claims. By type first: a claim asks for some types only, and a mountain of jobs that it does
 -- not handle must cost it nothing.
 CREATE INDEX delayed_jobs_ready ON delayed_jobs (type, priority, due, id) WHERE gate IS NULL AND worker IS NULL;
+CREATE INDEX delayed_jobs_fairness_keys ON delayed_jobs (type, priority, fairness_key, due, id)
+    WHERE fairness_key IS NOT NULL AND gate IS NULL AND worker IS NULL;
+CREATE UNIQUE INDEX delayed_jobs_ordering_key_out ON delayed_jobs (type, ordering_key)
+    WHERE ordering_key IS NOT NULL AND (gate IS NULL OR gate NOT GLOB 'ordering_key:*');
+CREATE INDEX delayed_jobs_ordering_key_line ON delayed_jobs (type, ordering_key, id)
+    WHERE ordering_key IS NOT NULL AND gate GLOB 'ordering_key:*';
 CREATE INDEX delayed_jobs_parked ON delayed_jobs (gate, due, id, type) WHERE gate IS NOT NULL;
 CREATE INDEX delayed_jobs_running ON delayed_jobs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX delayed_jobs_expiring ON delayed_jobs (expires_at)
     WHERE expires_at IS NOT NULL AND worker IS NULL AND attempts = 0;
 CREATE INDEX delayed_jobs_key ON delayed_jobs (key) WHERE key IS NOT NULL;
 CREATE INDEX delayed_jobs_correlation ON delayed_jobs (correlation) WHERE correlation IS NOT NULL;
-CREATE INDEX delayed_jobs_group ON delayed_jobs (job_group) WHERE job_group IS NOT NULL;
+-- Whether anything of a group or type is left is found by these two, however much of it lies in the future or
+-- is parked. The condition of the second is spelled so that a statement about one gate or one ordering key does not
+-- use that index.
+CREATE INDEX delayed_jobs_group ON delayed_jobs (job_group, gate, due) WHERE job_group IS NOT NULL;
+CREATE INDEX delayed_jobs_parked_type ON delayed_jobs (type, gate, due) WHERE coalesce(gate, '') <> '';
 
--- Jobs that were given up. From `ended_at` on: the attempt that ended it.
+-- Dead letters. From `ended_at` on: the attempt that ended the job.
 CREATE TABLE delayed_jobs_dlq (
     id INTEGER PRIMARY KEY,
     type INTEGER NOT NULL,
@@ -98,7 +123,7 @@ CREATE INDEX delayed_jobs_dlq_correlation ON delayed_jobs_dlq (correlation) WHER
 CREATE INDEX delayed_jobs_dlq_group ON delayed_jobs_dlq (job_group) WHERE job_group IS NOT NULL;
 
 -- Jobs that succeeded (state 1) or were cancelled (state 2), until `keep_until`. From `ended_at` on: the
--- attempt that ended it.
+-- attempt that ended the job.
 CREATE TABLE job_history (
     id INTEGER PRIMARY KEY,
     type INTEGER NOT NULL,
@@ -136,7 +161,8 @@ CREATE INDEX job_history_key ON job_history (key) WHERE key IS NOT NULL;
 CREATE INDEX job_history_correlation ON job_history (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX job_history_group ON job_history (job_group) WHERE job_group IS NOT NULL;
 
--- Which claim ended a job of which nothing else is kept, so that a repeat of its end can be answered for a while.
+-- Which claim ended a job of which nothing else is kept, so that a repeat of its end can be answered for a
+-- while.
 CREATE TABLE job_traces (
     job INTEGER PRIMARY KEY,
     settled_by BLOB NOT NULL,
@@ -157,7 +183,9 @@ CREATE TABLE attempts (
 ) STRICT;
 CREATE INDEX attempts_job ON attempts (job, id);
 
--- Who holds which key, for how long.
+-- ---- Requests: keys, receipts and claim tokens ------------------------------------------------------
+
+-- Which job holds which key, and until when if the key outlives the job.
 CREATE TABLE job_keys (
     type INTEGER NOT NULL,
     key TEXT NOT NULL,
@@ -176,8 +204,21 @@ CREATE TABLE receipts (
     at INTEGER NOT NULL
 ) STRICT;
 
+-- Tokens of claim requests that were repeated: their first sending, should it still come, claims nothing. The
+-- numbers follow the order in which they were spent, so that the oldest are found first.
+CREATE TABLE spent_tokens (
+    id INTEGER PRIMARY KEY,
+    token BLOB NOT NULL UNIQUE,
+    at INTEGER NOT NULL
+) STRICT;
+
+-- ---- Workers and duties ----------------------------------------------------------------------------
+
 -- Processes that claim jobs. One that was declared dead has a place in the order of deaths and what it held
--- then. It never comes back to life: not while its row stays, and not as one that nobody knows any more.
+-- then. It never comes back to life: not while its row stays, and not under an id that the store does not
+-- know.
+-- `duties`: those it could do for all, as a JSON array. `slots`: how many jobs it can run at once.
+-- `clock_ahead`: by how much its clock was ahead of this one at its last heartbeat.
 CREATE TABLE workers (
     id BLOB PRIMARY KEY,
     host TEXT NOT NULL,
@@ -191,12 +232,82 @@ CREATE TABLE workers (
     seen_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     died INTEGER,
-    held TEXT
+    held TEXT,
+    duties TEXT NOT NULL DEFAULT '[]',
+    slots INTEGER NOT NULL DEFAULT 0,
+    clock_ahead INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX workers_live ON workers (id) WHERE died IS NULL;
 CREATE INDEX workers_died ON workers (died) WHERE died IS NOT NULL;
 
--- How many jobs of each type are where, and what happened so far.
+-- Duty leases: which worker does which duty for all, under which fence. A row stays when no worker holds the
+-- lease, so that no fence is given twice.
+CREATE TABLE background_job_leases (
+    job_name TEXT PRIMARY KEY,
+    held_by_worker_id BLOB,
+    lease_acquired_at INTEGER NOT NULL,
+    heartbeat_at INTEGER NOT NULL,
+    metadata TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    term BLOB NOT NULL,
+    expiry_micros INTEGER NOT NULL,
+    takeovers INTEGER NOT NULL,
+    step_down INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- ---- Breakers and rate limits ----------------------------------------------------------------------
+
+-- Breakers that processes share: what is known of each platform. A write names the version that it read.
+CREATE TABLE job_breakers (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    state TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Rate limits that processes share: when the next token of a key falls due if nothing is saved up. A key that
+-- is not here has saved up all it may.
+CREATE TABLE job_rate_limits (
+    name TEXT NOT NULL,
+    key TEXT NOT NULL,
+    due INTEGER NOT NULL,
+    PRIMARY KEY (name, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_rate_limits_due ON job_rate_limits (due);
+
+-- ---- Schedules and completion triggers --------------------------------------------------------------
+
+-- Schedules: the record of each, as core writes it, and when it has to be evaluated next. The version goes up
+-- with each change, and a change names the one that it has read. Which job a tick has made is told by the
+-- job's key.
+CREATE TABLE job_schedules (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    look_at INTEGER,
+    last_job INTEGER,
+    record TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_schedules_look_at ON job_schedules (look_at) WHERE look_at IS NOT NULL;
+
+-- Completion triggers: the record of each, as core writes it, what it watches, and when it may be evaluated
+-- again.
+CREATE TABLE completion_triggers (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    watched TEXT NOT NULL,
+    wait_for_retries INTEGER NOT NULL,
+    look_at INTEGER,
+    last_job INTEGER,
+    record TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A mark says that a job which kept the group of a trigger unfinished does so no more.
+CREATE TABLE completion_trigger_marks (trigger TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- ---- Counts and rollups ----------------------------------------------------------------------------
+
+-- How many jobs of each type are in which state, and what happened so far. `started_over`: without it, a job
+-- that died three times would be counted as one death.
 CREATE TABLE counts (
     type INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
@@ -208,14 +319,58 @@ CREATE TABLE counts (
     succeeded INTEGER NOT NULL,
     retried INTEGER NOT NULL,
     dead INTEGER NOT NULL,
-    cancelled INTEGER NOT NULL
+    cancelled INTEGER NOT NULL,
+    started_over INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- How many waiting jobs without a gate fall due in which minute, so that ready and scheduled can be told
--- apart without a scan. Past minutes are folded into one.
+-- apart without a scan. Past minutes are rolled up into one.
 CREATE TABLE count_minutes (
     queue INTEGER NOT NULL,
     minute INTEGER NOT NULL,
     n INTEGER NOT NULL,
     PRIMARY KEY (queue, minute)
 ) STRICT, WITHOUT ROWID;
+
+-- What happened in each minute to the jobs of each queue and type. `waits` and `runs` are histograms, as core
+-- writes them. Not to be confused with count_minutes, which says when waiting jobs fall due.
+CREATE TABLE job_rollups (
+    minute INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    job_type TEXT NOT NULL,
+    enqueued INTEGER NOT NULL,
+    started INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    retried INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL,
+    waits TEXT NOT NULL,
+    runs TEXT NOT NULL,
+    PRIMARY KEY (minute, queue, job_type)
+) STRICT, WITHOUT ROWID;
+
+-- Samples of workers, for the duty to roll up into the minutes.
+CREATE TABLE rollup_samples (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    seen TEXT NOT NULL
+) STRICT;
+
+-- Up to where the totals in `counts` are in the minutes, in one row.
+CREATE TABLE rollup_watermark (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    version INTEGER NOT NULL,
+    booked TEXT NOT NULL
+) STRICT;
+INSERT INTO rollup_watermark (one, version, booked) VALUES (1, 0, '');
+
+-- ---- The spool -------------------------------------------------------------------------------------
+
+-- Batches of jobs that leave for another store: under which request they go, since when, and which jobs, as a
+-- JSON list in the order of the request. They wait behind the gate that names the request.
+CREATE TABLE spool_batches (
+    request BLOB PRIMARY KEY,
+    since INTEGER NOT NULL,
+    ids TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX spool_batches_since ON spool_batches (since);

@@ -41,7 +41,7 @@ end
 local NOW = read_clock()
 local NOW_DIGITS = digits(NOW)
 
-local LAYOUT = redis.call('HMGET', key('layout'), 'store_epoch', 'catalogue', 'beats', 'arrivals', 'version', 'triggers')
+local LAYOUT = redis.call('HMGET', key('layout'), 'store_epoch', 'catalogue', 'beats', 'arrivals', 'triggers')
 local BEATS, ARRIVALS = tonumber(LAYOUT[3]) or 0, tonumber(LAYOUT[4]) or 0
 
 if LAYOUT[1] ~= ARGV[1] then

@@ -116,7 +116,7 @@ end
 
 -- Ordering keys: jobs whose note `ordering_key`, the gate of its line, is the same run one at a time. The hash `ordering_key` says by gate which job
 -- is out; the others stand behind the gate. All of it is in one table, since a script has few names left.
-local ordering_key = {out = {}, left = {}, layout = '3'}
+local ordering_key = {out = {}, left = {}}
 
 -- The job that is noted as out, with what this script has changed; false if none is.
 function ordering_key.noted(gate)
@@ -158,10 +158,6 @@ function ordering_key.enter(job)
   local gate = note(job, 'ordering_key')
   if not gate then
     return enter_waiting(job, '')
-  end
-  -- From now on, whoever knows nothing of ordering keys is refused (open.rs).
-  if LAYOUT[5] ~= ordering_key.layout then
-    write('HSET', key('layout'), 'version', ordering_key.layout)
   end
   ordering_key.go_on(gate)
   if ordering_key.head(gate) then

@@ -113,7 +113,7 @@ function lines.by_turns(fairness_keys, last)
   return order
 end
 
--- When a job falls due, by its state. A line may say another time, if an older process has put the job back.
+-- When a job falls due, by its state. A line that was damaged may say another time.
 function lines.due_of(text)
   return (struct.unpack('>I8', text, lines.DUE_AT))
 end

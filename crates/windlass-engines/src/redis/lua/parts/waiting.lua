@@ -206,7 +206,7 @@ end
 -- CompletionTriggers watch groups of jobs; core says what holds one (drains/rules.rs). Here is what marks them. The hash `trigger_watches` says of each
 -- by its name whether it waits for retries (0 or 1), what kind of group it watches (q, t or g), and which. Those that something held
 -- which holds them no more are in the set `trigger_marks`. Whether there are any is in the layout, so that it costs nothing if not.
-triggers.is_any, triggers.known = LAYOUT[6] == '1', {}
+triggers.is_any, triggers.known = LAYOUT[5] == '1', {}
 
 -- Whether a job that waits could run now.
 function triggers.could_run(job)
