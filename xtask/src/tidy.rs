@@ -20,6 +20,8 @@ mod requirements;
 mod links;
 mod guides;
 mod map;
+mod widths;
+mod words;
 mod dependencies;
 
 use tree::Tree;
@@ -27,7 +29,7 @@ use tree::Tree;
 /// A rule: what it says, and the function that checks it.
 type Rule = (&'static str, fn(&Tree) -> Vec<Complaint>);
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 15] = [
     ("engine folders mirror each other", mirrors::check),
     ("crates depend only along the allowed arrows", arrows::check),
     ("core does no I/O and reads no clock", purity::check),
@@ -41,6 +43,8 @@ const RULES: [Rule; 13] = [
     ("links in the docs lead somewhere", links::check),
     ("examples in the guides are compiled", guides::check),
     ("the map names files that exist", map::check),
+    ("comments end at 110 columns", widths::check),
+    ("words that are gone stay away", words::check),
 ];
 
 /// Checks every rule and prints what is wrong.
