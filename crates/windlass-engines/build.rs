@@ -1,22 +1,89 @@
-//! Names the PostgreSQL statements, one for each file of `src/postgres/sql`, so that a new file needs no
-//! list.
+//! Prepares the statements of the SQL engines. `{job}` in a statement stands for the columns that every reader of jobs
+//! reads, `{carried}` for those that a job keeps from its enqueue on; `{job j}` names them as columns of `j`. The
+//! lists stand once for each dialect, in `job_columns.txt`.
+//!
+//! A new PostgreSQL statement needs no list either: its file is registered here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const FOLDER: &str = "src/postgres/sql";
-
 fn main() -> io::Result<()> {
-    println!("cargo::rerun-if-changed={FOLDER}");
+    let out =
+        PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("expected OUT_DIR, got none"))?);
+    for dialect in ["postgres", "sqlite"] {
+        let source = Path::new("src").join(dialect);
+        println!("cargo::rerun-if-changed={}", source.join("sql").display());
+        println!("cargo::rerun-if-changed={}", source.join("job_columns.txt").display());
+        let columns = Columns::read(&source.join("job_columns.txt"))?;
+        let names = expand_all(&source.join("sql"), &out.join(dialect), &columns)?;
+        let count = format!(
+            "/// How many columns `{{job}}` stands for.\npub(super) const JOB_COLUMNS: usize = {};\n",
+            columns.job.len()
+        );
+        fs::write(out.join(format!("{dialect}_columns.rs")), count)?;
+        let list = format!("statements! {{\n    {},\n}}\n", names.join(",\n    "));
+        fs::write(out.join(format!("{dialect}_statements.rs")), list)?;
+    }
+    Ok(())
+}
+
+/// Writes each statement with its columns, and returns their names.
+fn expand_all(from: &Path, to: &Path, columns: &Columns) -> io::Result<Vec<String>> {
+    fs::create_dir_all(to)?;
     let mut names = Vec::new();
-    for file in fs::read_dir(FOLDER)? {
+    for file in fs::read_dir(from)? {
         let path = file?.path();
-        if path.extension().is_some_and(|extension| extension == "sql") {
-            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-        }
+        let (Some(stem), Some(name)) = (path.file_stem(), path.file_name()) else { continue };
+        names.push(stem.to_string_lossy().into_owned());
+        fs::write(to.join(name), columns.expand(&fs::read_to_string(&path)?)?)?;
     }
     names.sort();
-    let folder = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("expected OUT_DIR, got none"))?;
-    let text = format!("statements! {{\n    {},\n}}\n", names.join(",\n    "));
-    fs::write(Path::new(&folder).join("postgres_statements.rs"), text)
+    Ok(names)
+}
+
+struct Columns {
+    job: Vec<String>,
+    carried: Vec<String>,
+}
+
+impl Columns {
+    fn read(path: &Path) -> io::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        let list = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            let line = line
+                .ok_or_else(|| io::Error::other(format!("expected a line {name:?} in {}", path.display())))?;
+            io::Result::Ok(line.split(", ").map(str::to_owned).collect::<Vec<_>>())
+        };
+        let carried = list("carried")?;
+        let is_carried = |column: &String| column == "{carried}";
+        let job = list("job")?.into_iter();
+        let job =
+            job.flat_map(|column| if is_carried(&column) { carried.clone() } else { vec![column] }).collect();
+        Ok(Self { job, carried })
+    }
+
+    fn expand(&self, statement: &str) -> io::Result<String> {
+        let mut expanded = String::new();
+        let mut rest = statement;
+        while let Some((before, after)) = rest.split_once('{') {
+            expanded += before;
+            let end = after.split_once('}');
+            let words = end.map(|(inside, _)| inside.split(' ').collect::<Vec<_>>()).unwrap_or_default();
+            let list = match words.first() {
+                Some(&"job") => &self.job,
+                Some(&"carried") => &self.carried,
+                // `'{}'` is an empty array.
+                _ => {
+                    expanded.push('{');
+                    rest = after;
+                    continue;
+                }
+            };
+            let prefix = words.get(1).map(|table| format!("{table}.")).unwrap_or_default();
+            expanded += &list.iter().map(|column| format!("{prefix}{column}")).collect::<Vec<_>>().join(", ");
+            rest = end.map(|(_, rest)| rest).unwrap_or_default();
+        }
+        Ok(expanded + rest)
+    }
 }

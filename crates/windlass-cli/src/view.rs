@@ -1,5 +1,7 @@
 //! How jobs, queues and types look as JSON. These shapes are part of the contract; core's own types are not.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use windlass_core::admin::{Counts, QueueStatus, StoredAttempt, StoredJob, Totals, TypeStatus};
@@ -31,6 +33,8 @@ pub(crate) struct JobView<'a> {
     ordering_key: Option<&'a str>,
     fairness_key: Option<&'a str>,
     correlation: Option<&'a str>,
+    #[serde(flatten)]
+    provenance: BTreeMap<&'a str, Option<&'a str>>,
     tags: Vec<&'a str>,
     group: Option<&'a str>,
     counters: Counters,
@@ -65,6 +69,7 @@ impl<'a> From<&'a StoredJob> for JobView<'a> {
             ordering_key: job.ordering_key.as_ref().map(|ordering_key| ordering_key.as_str()),
             fairness_key: job.fairness_key.as_ref().map(|fairness_key| fairness_key.as_str()),
             correlation: job.correlation.as_ref().map(|id| id.as_str()),
+            provenance: job.provenance.entries().into(),
             tags: job.tags.iter().map(|tag| tag.as_str()).collect(),
             group: job.group.as_ref().map(|group| group.as_str()),
             counters: job.counters,

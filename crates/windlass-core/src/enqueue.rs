@@ -13,6 +13,7 @@ use crate::names::{
 };
 use crate::payload::Payload;
 use crate::priority::Priority;
+use crate::provenance::Provenance;
 use crate::queue::QueueSpec;
 use crate::retry::{RetryPolicy, RetryPolicyError};
 use crate::stored::Unreadable;
@@ -42,6 +43,8 @@ pub struct NewJob {
     pub fairness_key: Option<FairnessKey>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
+    /// Where it comes from.
+    pub provenance: Provenance,
     /// Words to find it by.
     pub tags: Vec<Tag>,
     /// The group it belongs to.
@@ -67,6 +70,7 @@ impl NewJob {
             ordering_key: None,
             fairness_key: None,
             correlation: None,
+            provenance: Provenance::default(),
             tags: Vec::new(),
             group: None,
             retry: None,

@@ -13,6 +13,7 @@ use crate::names::{
 use crate::outcome::JobError;
 use crate::payload::Payload;
 use crate::priority::Priority;
+use crate::provenance::Provenance;
 use crate::retry::RetryPolicy;
 use crate::worker::WorkerId;
 
@@ -56,6 +57,8 @@ pub struct Job {
     pub fairness_key: Option<FairnessKey>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
+    /// Where it comes from.
+    pub provenance: Provenance,
     /// Words to find it by.
     pub tags: Vec<Tag>,
     /// The group it belongs to.

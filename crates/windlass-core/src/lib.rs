@@ -18,6 +18,7 @@ pub mod priority;
 pub mod queue;
 pub mod job_type;
 
+pub mod provenance;
 pub mod job;
 pub mod gate;
 pub mod enqueue;

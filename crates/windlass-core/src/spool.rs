@@ -232,6 +232,7 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
         ordering_key: job.ordering_key,
         fairness_key: job.fairness_key,
         correlation: job.correlation,
+        provenance: job.provenance,
         tags: job.tags,
         group: job.group,
         retry: job.retry,

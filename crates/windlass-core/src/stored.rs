@@ -240,7 +240,7 @@ impl Source {
         let before = self.0.as_deref().and_then(|text| Some((text, serde_json::from_str::<T>(text).ok()?)));
         match before {
             Some((text, before)) => rewritten(text, &before, to),
-            None => value_of(to).to_string(),
+            None => raw(to).get().to_owned(),
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod fallback;
 mod finding;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod io_thread;
+mod kit;
 mod listeners;
 pub mod memory;
 mod spool_ids;

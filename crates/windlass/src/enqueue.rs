@@ -10,10 +10,12 @@ use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, FairnessKey, GroupName, Key, NameError, OrderingKey, QueueName, Tag, TypeName,
+    Cause, CorrelationId, FairnessKey, GroupName, Key, NameError, OrderingKey, QueueName, Tag, TraceContext,
+    TypeName,
 };
 use windlass_core::payload::{Payload, PayloadError};
 use windlass_core::priority::{Priority, PriorityError};
+use windlass_core::provenance::Provenance;
 use windlass_core::retry::RetryPolicy;
 
 use crate::client::Client;
@@ -115,6 +117,27 @@ impl Enqueue {
             draft.correlation = Some(CorrelationId::parse(id)?);
             Ok(())
         })
+    }
+
+    /// Who or what causes this job, such as `user:42`. Follow-up jobs have the same cause.
+    pub fn caused_by(self, cause: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.provenance.caused_by = Some(Cause::parse(cause)?);
+            Ok(())
+        })
+    }
+
+    /// The trace that this job continues, as the W3C header `traceparent` has it. Follow-up jobs continue it, too.
+    pub fn trace_context(self, traceparent: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.provenance.trace_context = Some(TraceContext::parse(traceparent)?);
+            Ok(())
+        })
+    }
+
+    /// Where this job comes from, as a whole.
+    pub(crate) fn provenance(self, provenance: Provenance) -> Self {
+        self.change(|draft| draft.provenance = provenance)
     }
 
     /// A word to find it by. May be called several times.

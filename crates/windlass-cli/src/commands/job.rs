@@ -5,7 +5,7 @@ use clap::Subcommand;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-mod draft;
+pub(crate) mod draft;
 pub(crate) mod enqueue;
 pub(crate) mod list;
 pub(crate) mod show;

@@ -8,6 +8,7 @@ use windlass_core::limits::{CATCH_UP_MAX, CATCH_UP_SPAN_MAX, CATCH_UP_SPAN_MIN, 
 use windlass_core::names::{QueueName, ScheduleName, Tag, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::priority::{Priority, PriorityLabels};
+use windlass_core::provenance::Provenance;
 use windlass_core::schedule::{CatchUp, Holidays, Missed, Schedule, Zone};
 use windlass_core::schedules::{JobTemplate, Overlap, ScheduleSpec};
 
@@ -96,8 +97,17 @@ pub(super) fn read_job(section: &mut Section<'_, '_>, labels: &PriorityLabels) -
         priority: section.get("priority", |value| priority(value, labels)),
         tags: section.get("tags", tags).unwrap_or_default(),
         timeout: section.get("timeout", span(std::time::Duration::from_millis(1), TIMEOUT_MAX)),
+        provenance: read_provenance(section),
         ..JobTemplate::new(any)
     }
+}
+
+fn read_provenance(section: &mut Section<'_, '_>) -> Provenance {
+    let mut provenance = Provenance::default();
+    for field in Provenance::FIELDS {
+        section.get(field, |value| provenance.set(field, &text(value)?).map_err(|why| why.to_string()));
+    }
+    provenance
 }
 
 fn read_catch_up(section: &mut Section<'_, '_>) -> CatchUp {

@@ -8,6 +8,7 @@ use crate::limits::{SCHEDULE_RECORD_BYTES_MAX, TAGS_MAX, TIMEOUT_MAX};
 use crate::names::{QueueName, ScheduleName, Tag, TypeName};
 use crate::payload::Payload;
 use crate::priority::Priority;
+use crate::provenance::Provenance;
 use crate::retry::RetryPolicy;
 use crate::schedule::{CatchUp, CatchUpError, Holidays, Schedule};
 use crate::span;
@@ -55,6 +56,9 @@ pub struct JobTemplate {
     /// Its own retry policy.
     #[serde(default)]
     pub retry: Option<RetryPolicy>,
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub provenance: Provenance,
 }
 
 /// What happens to a tick if the last job of the schedule is still live: waits, is parked or runs.
@@ -241,8 +245,16 @@ pub fn check_all(specs: &[ScheduleSpec]) -> Result<(), ScheduleSpecError> {
 impl JobTemplate {
     /// A job of this type with an empty payload.
     pub fn new(job_type: TypeName) -> Self {
-        let payload = Payload::default();
-        Self { job_type, payload, queue: None, priority: None, tags: Vec::new(), timeout: None, retry: None }
+        Self {
+            job_type,
+            payload: Payload::default(),
+            queue: None,
+            priority: None,
+            tags: Vec::new(),
+            timeout: None,
+            retry: None,
+            provenance: Provenance::default(),
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -263,6 +275,7 @@ impl JobTemplate {
             tags: self.tags.clone(),
             timeout: self.timeout,
             retry: self.retry.clone(),
+            provenance: self.provenance.clone(),
             ..NewJob::new(self.job_type.clone(), self.payload.clone())
         }
     }

@@ -26,6 +26,7 @@ fn job(failures: u32) -> Job {
         tags: vec![],
         group: None,
         retry: None,
+        provenance: Default::default(),
         timeout: None,
         counters: counted(failures + 1, failures, 0, 0),
         progress: None,

@@ -12,8 +12,8 @@ use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX, SP
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::planted::{Bug, planted};
 
-use super::check_batch_size;
 use super::state::{Claim, JobRow, Stage, State, TypeAt, next_after};
+use crate::kit::check_batch_size;
 
 impl State {
     pub(super) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Result<ClaimAnswer> {

@@ -12,8 +12,8 @@ use windlass_core::key::{KeyVerdict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::planted::{Bug, planted};
 
-use super::check_batch_size;
 use super::state::{JobRow, Stage, State, TypeAt};
+use crate::kit::check_batch_size;
 
 impl State {
     pub(super) fn enqueue(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<EnqueueAnswer>> {
@@ -111,6 +111,7 @@ fn stored(id: JobId, new: NewJob, accepted: Accepted, now: Timestamp) -> Job {
         ordering_key: new.ordering_key,
         fairness_key: new.fairness_key,
         correlation: new.correlation,
+        provenance: new.provenance,
         tags: new.tags,
         group: new.group,
         retry: new.retry,

@@ -44,7 +44,6 @@ use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId, told};
-use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::{
@@ -387,14 +386,4 @@ impl Spool for MemoryEngine {
     async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool> {
         Ok(self.at_once(|state, now| state.keep_here(request, younger_than, now)))
     }
-}
-
-/// Refuses a request that holds more than it may.
-fn check_batch_size(max: usize, what: &str, got: usize) -> Result<()> {
-    if got <= max {
-        return Ok(());
-    }
-    Err(EngineError::Refused(format!(
-        "expected at most {max} {what} in one request, got {got}; send them in parts"
-    )))
 }

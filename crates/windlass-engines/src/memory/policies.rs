@@ -13,8 +13,8 @@ use windlass_core::names::{BreakerName, LimitName};
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
 
-use super::check_batch_size;
 use super::state::State;
+use crate::kit::check_batch_size;
 
 /// What is shared.
 #[derive(Debug, Default)]

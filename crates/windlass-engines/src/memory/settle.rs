@@ -11,8 +11,8 @@ use windlass_core::outcome::bounded;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Place, Settled, Settlement, Transition};
 
-use super::check_batch_size;
 use super::state::{EndedAttempt, JobRow, State};
+use crate::kit::check_batch_size;
 
 impl State {
     pub(super) fn settle(&mut self, batch: Vec<Settlement>, now: Timestamp) -> Result<Vec<Settled>> {

@@ -21,10 +21,11 @@ use super::claim_cursor::{FIRST, Place, before};
 use super::conn::Tx;
 use super::counts::{Deltas, Spot};
 use super::gate_cursor::Through;
-use super::row::{CANCELLED, SUCCEEDED, to_json};
+use super::row::{CANCELLED, SUCCEEDED};
 use super::settle::storable;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, int4, number, small_number, text};
+use crate::kit::to_json;
 
 /// Acts on one job.
 impl Store {

@@ -29,7 +29,7 @@ use super::conn::Tx;
 use super::counts::{Deltas, Spot, Total};
 use super::key::{LockedKeys, TypeKey};
 use super::ordering_keys::Marked;
-use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
+use super::row::{CANCELLED, SUCCEEDED, counters, gate};
 use super::settle::storable;
 use super::store_error::StoreResult;
 use super::value::{
@@ -37,6 +37,7 @@ use super::value::{
     small_numbers, texts, uuids,
 };
 
+use crate::kit::{JobOptions, to_json};
 use columns::{AttemptColumns, Common, ended_at};
 
 /// Every so many attempts of a job the old ones are deleted.
@@ -57,7 +58,7 @@ pub(super) struct Live {
     pub(super) worker: Option<WorkerId>,
     pub(super) since: Timestamp,
     pub(super) cancel_requested: Option<String>,
-    pub(super) options: Options,
+    pub(super) options: JobOptions,
     pub(super) runs: bool,
 }
 
@@ -547,9 +548,9 @@ fn read_live(row: &Row) -> StoreResult<Live> {
         since: super::row::instant(row, 13)?,
         cancel_requested: row.try_get(14)?,
         // The line goes by the column, so that whoever has options that cannot be read still lets the next one go.
-        options: Options {
+        options: JobOptions {
             ordering_key: row.try_get::<_, Option<&str>>(16)?.and_then(|name| OrderingKey::parse(name).ok()),
-            ..Options::from_column(row.try_get(15)?)
+            ..JobOptions::from_column(row.try_get(15)?)
         },
     })
 }

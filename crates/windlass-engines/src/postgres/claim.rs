@@ -18,7 +18,6 @@ use windlass_core::settle::{AttemptReport, Settlement, Transition};
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::check_batch_size;
 use super::claim_cursor::{Place, Scope};
 use super::claim_outcome::{ClaimOutcome, place_in, read_claimed};
 use super::claim_ranges::ClaimRanges;
@@ -26,9 +25,11 @@ use super::conn::Tx;
 use super::fairness_keys::Turns;
 use super::inflight_claims::Turn;
 use super::peek::{Look, open_scopes, read_outlook, unknown};
-use super::row::{Reading, SHARED, read_job};
+use super::row::{Reading, read_job};
+use super::sql::JOB_COLUMNS;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{Bits, Instant, Param, flag, instant, int4, number, small_number, text, texts, uuid};
+use crate::kit::check_batch_size;
 
 /// How often a claim is made again because queues or types changed meanwhile.
 const TRIED_MAX: u32 = 10;
@@ -293,11 +294,12 @@ impl Store {
         let mut readings = Vec::with_capacity(rows.len());
         for row in rows {
             if row.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)?.is_some() {
-                let boosted = row.try_get::<_, Option<bool>>(FIRST_JOB_COLUMN + SHARED)?.unwrap_or_default();
+                let boosted =
+                    row.try_get::<_, Option<bool>>(FIRST_JOB_COLUMN + JOB_COLUMNS)?.unwrap_or_default();
                 readings.push((boosted, read_job(row, FIRST_JOB_COLUMN)?));
             }
         }
-        self.note_ctids(rows, FIRST_JOB_COLUMN, FIRST_JOB_COLUMN + SHARED + 1)?;
+        self.note_ctids(rows, FIRST_JOB_COLUMN, FIRST_JOB_COLUMN + JOB_COLUMNS + 1)?;
         readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
         match turns {
             None => self.note_progress(scope, readings.iter().map(|(_, reading)| reading)),

@@ -15,9 +15,9 @@ use windlass_core::worker::WorkerId;
 
 use super::Store;
 use super::apply::Live;
-use super::row::Options;
 use super::store_error::StoreResult;
 use super::value::Ctid;
+use crate::kit::JobOptions;
 
 /// More are not remembered: some end without this process knowing, and their places would gather.
 const PLACES_MAX: usize = 100_000;
@@ -77,7 +77,7 @@ impl Held {
             worker: Some(self.worker),
             since: self.since,
             cancel_requested: None,
-            options: Options::default(),
+            options: JobOptions::default(),
             runs: true,
         }
     }

@@ -12,9 +12,9 @@ use windlass_core::queue::QueueSpec;
 use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
-use super::row::to_json;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{int4, levels, numbers, small_numbers, texts};
+use crate::kit::to_json;
 
 impl Store {
     pub(super) async fn declare(&self, declaration: Declaration) -> StoreResult<()> {

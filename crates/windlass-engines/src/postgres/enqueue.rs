@@ -12,24 +12,22 @@ use windlass_core::enqueue::{
 };
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
-use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
+use windlass_core::key::KeyVerdict;
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::names::QueueName;
-use windlass_core::stored::Source;
 
 use crate::receipts::unreadable;
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::check_batch_size;
 use super::counts::Depths;
 use super::fairness_keys::NewLines;
-use super::row::{Options, to_json};
 use super::store_error::{StoreError, StoreResult};
 use super::value::{
     Bits, Instant, Param, flag, instant, instants, levels, maybe, micros, number, numbers, small_numbers,
     text, texts, uuid,
 };
+use crate::kit::{JobOptions, check_batch_size, to_json};
 
 /// How often a request is judged again because queues or types changed meanwhile.
 const JUDGED_MAX: u32 = 10;
@@ -345,7 +343,7 @@ impl Columns {
         self.correlations.push(new.correlation.as_ref().map(|name| own(name)));
         self.groups.push(new.group.as_ref().map(|name| own(name)));
         self.tags.push((!new.tags.is_empty()).then(|| to_json(&new.tags)));
-        self.options.push(options(new).to_column());
+        self.options.push(JobOptions::of(new).to_column());
         self.push_fairness_key(new, accepted, catalogue);
         let policy =
             new.retry.as_ref().or_else(|| catalogue.type_named(&new.job_type).map(|spec| &spec.retry));
@@ -393,23 +391,5 @@ fn when(when: When) -> (Option<Instant>, Option<i64>) {
         When::Now => (None, Some(0)),
         When::In(span) => (None, Some(micros(span))),
         When::At(instant) => (maybe(Some(instant)), None),
-    }
-}
-
-pub(super) fn options(new: &NewJob) -> Options {
-    let (scope, on_conflict) = match &new.key {
-        Some(claim) => (claim.scope, claim.on_conflict),
-        None => (KeyScope::default(), OnConflict::default()),
-    };
-    let timeout_micros = new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
-    Options {
-        label: new.label.clone(),
-        retry: new.retry.clone(),
-        timeout_micros,
-        scope,
-        on_conflict,
-        ordering_key: new.ordering_key.clone(),
-        fairness_key: new.fairness_key.clone(),
-        source: Source::default(),
     }
 }

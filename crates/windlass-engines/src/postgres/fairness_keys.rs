@@ -26,11 +26,11 @@ use super::claim::{Ask, FIRST_JOB_COLUMN, Left, count_taken, has_late, type_text
 use super::claim_cursor::{FIRST, Lane, Place, Scope, before};
 use super::claim_ranges::{ClaimRanges, RangeLines};
 use super::conn::Tx;
-use super::row::Options;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{
     Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts,
 };
+use crate::kit::JobOptions;
 use turns::ROUNDS_MAX;
 pub(super) use turns::Turns;
 
@@ -459,7 +459,7 @@ fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Place)>> {
         return Ok(None);
     };
     let due = row.try_get::<_, Instant>(FIRST_JOB_COLUMN + 6)?.0;
-    let options = Options::from_column(row.try_get(FIRST_JOB_COLUMN + 12)?);
+    let options = JobOptions::from_column(row.try_get(FIRST_JOB_COLUMN + 12)?);
     Ok(Some((priority, options.fairness_key, (due, JobId(id)))))
 }
 

@@ -17,16 +17,16 @@ use windlass_core::names::{
     CorrelationId, FairnessKey, GroupName, Key, OrderingKey, PriorityLabel, QueueName, Tag, TypeName,
 };
 use windlass_core::priority::Priority;
+use windlass_core::provenance::Provenance;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::Settled;
 
 use super::PostgresEngine;
-use super::check_batch_size;
 use super::open::check_schema;
-use super::row::to_json;
 use super::sql::Statement;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, number, text, uuid};
+use crate::kit::{check_batch_size, to_json};
 
 /// In the caller's transaction, in the engine's schema and by its clock.
 impl PostgresEngine {
@@ -183,6 +183,8 @@ struct Written<'a> {
     timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<&'a RetryPolicy>,
+    #[serde(flatten)]
+    provenance: &'a Provenance,
 }
 
 impl<'a> Written<'a> {
@@ -216,6 +218,7 @@ impl<'a> Written<'a> {
             fairness_key: new.fairness_key.as_ref(),
             timeout: new.timeout.map(|timeout| seconds(timeout.as_micros())),
             retry: new.retry.as_ref(),
+            provenance: &new.provenance,
         })
     }
 }

@@ -16,11 +16,11 @@ use super::conn::Tx;
 use super::counts::{Deltas, Depths, Spot, Total};
 use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::ordering_keys::Marked;
-use super::row::{Options, to_json};
 use super::store_error::StoreResult;
 use super::value::{
     Bits, Instant, Param, instant, instants, maybe, number, numbers, small_number, text, texts, uuid,
 };
+use crate::kit::{JobOptions, to_json};
 
 /// A key within its type.
 pub(super) type TypeKey = (String, String);
@@ -376,7 +376,7 @@ impl Store {
         let live = self.lock_jobs(tx, &[id.0]).await?;
         let Some(mut live) = live.into_iter().next().filter(|live| !live.runs) else { return Ok(()) };
         let options = std::mem::take(&mut live.options);
-        let options = Options { label: new.label.clone(), ..options }.to_column();
+        let options = JobOptions { label: new.label.clone(), ..options }.to_column();
         let (payload, level) = (new.payload.as_str(), i32::from(accepted.priority.level()));
         let (due_at, expires_at) = (Instant(accepted.due), maybe(accepted.expires_at));
         let params = [

@@ -72,7 +72,6 @@ use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, Hint, HintListener, RescueRequest, Rescued, Result,
 };
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
-use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::lease::{
@@ -326,16 +325,6 @@ impl Store {
     fn learn_time(&self, now: Timestamp) {
         *self.time.lock().unwrap_or_else(PoisonError::into_inner) = (now, Moment::now());
     }
-}
-
-/// Refuses a request that is too big.
-fn check_batch_size(max: usize, what: &str, got: usize) -> Result<()> {
-    if got <= max {
-        return Ok(());
-    }
-    Err(EngineError::Refused(format!(
-        "expected at most {max} {what} in one request, got {got}; send them in parts"
-    )))
 }
 
 #[async_trait]

@@ -11,9 +11,9 @@ use windlass_core::engine::Hint;
 use windlass_core::names::{QueueName, TypeName};
 
 use super::Store;
-use super::row::to_json;
 use super::store_error::StoreResult;
 use super::value::{text, texts};
+use crate::kit::to_json;
 
 /// A mark is written again before others take it for forgotten.
 const MARK_AGAIN: Duration = Duration::from_secs(20);

@@ -11,13 +11,13 @@ use windlass_core::names::{QueueName, TypeName};
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::check_batch_size;
 use super::claim::type_texts;
 use super::claim_cursor::Scope;
 use super::claim_ranges::ClaimRanges;
 use super::conn::Conn;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{Instant, Param, instant, text, texts};
+use crate::kit::check_batch_size;
 
 /// While big claims bring all they ask for, what lies ahead is looked at this often.
 const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);

@@ -15,11 +15,11 @@ use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
 
+use super::Store;
 use super::conn::Conn;
-use super::row::to_json;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, int4, number, numbers, small_number, text, uuids};
-use super::{Store, check_batch_size};
+use crate::kit::{check_batch_size, to_json};
 
 impl Store {
     pub(super) async fn breakers(&self) -> StoreResult<BreakersRead> {

@@ -9,10 +9,11 @@ use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::worker::WorkerId;
 
 use super::Store;
-use super::row::{self, CANCELLED, SUCCEEDED, parse_error};
+use super::row::{self, CANCELLED, SUCCEEDED};
 use super::sql::Statement;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, Param, int4, number, small_number};
+use crate::kit::parse_error;
 
 /// How a table's row becomes a record.
 type Reader = fn(&Row, Timestamp) -> StoreResult<StoredJob>;

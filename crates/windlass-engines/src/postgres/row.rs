@@ -1,83 +1,27 @@
 //! Rows as jobs and jobs as rows. Reading never fails for a damaged value: it is replaced and the damage is told,
 //! because one bad row must not keep others from being claimed or shown.
 
-use std::time::Duration;
-
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 use windlass_core::admin::StoredJob;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
-use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{
-    CorrelationId, FairnessKey, GroupName, Key, NameError, OrderingKey, PriorityLabel, QueueName, TypeName,
-};
-use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::names::{CorrelationId, GroupName, Key, NameError, QueueName, TypeName};
+use windlass_core::outcome::JobError;
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
-use windlass_core::retry::RetryPolicy;
-use windlass_core::stored::Source;
 
+use super::sql::JOB_COLUMNS;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant};
-
-/// How many columns all statements that read jobs share, in the same order:
-/// id, job_type, queue, priority, payload, created_at, scheduled_at, expires_at, key, correlation, job_group, tags,
-/// options, attempts, failures, crashes, holds, progress, last_error.
-pub(super) const SHARED: usize = 19;
+use crate::kit::{JobOptions, parse_error};
 
 /// `job_history.state` of a job that succeeded.
 pub(super) const SUCCEEDED: i16 = 1;
 /// `job_history.state` of a job that was cancelled.
 pub(super) const CANCELLED: i16 = 2;
-
-/// The rarer options of a job, in one column. Most jobs have none.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Options {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) label: Option<PriorityLabel>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) retry: Option<RetryPolicy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) timeout_micros: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) scope: KeyScope,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) on_conflict: OnConflict,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ordering_key: Option<OrderingKey>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) fairness_key: Option<FairnessKey>,
-    /// What it was read from.
-    #[serde(skip)]
-    pub(super) source: Source,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-impl Options {
-    /// For the column; nothing if there is nothing to say.
-    pub(super) fn to_column(&self) -> Option<String> {
-        (*self != Self::default() || !self.source.is_none()).then(|| self.source.rewritten(self))
-    }
-
-    /// From the column. What cannot be read counts as nothing.
-    pub(super) fn from_column(text: Option<&str>) -> Self {
-        let known = |text| Some(Self { source: Source::verbatim(text), ..serde_json::from_str(text).ok()? });
-        text.and_then(known).unwrap_or_default()
-    }
-}
-
-/// JSON of one of our own types.
-pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
-}
 
 /// A job as it was read, and what was wrong with its row.
 pub(super) struct Reading {
@@ -89,7 +33,8 @@ pub(super) struct Reading {
 /// Reads the columns that all statements share, from `first` on.
 pub(super) fn read_job(row: &Row, first: usize) -> StoreResult<Reading> {
     let mut from = Columns { row, first, damage: None };
-    let options: Options = from.json(12)?.unwrap_or_default();
+    let options: JobOptions = from.json(12)?.unwrap_or_default();
+    let (key, timeout) = (options.key_claim(from.name(8, Key::parse)?), options.timeout());
     let job = Job {
         id: JobId(from.get(0)?),
         job_type: from.type_name()?,
@@ -100,18 +45,15 @@ pub(super) fn read_job(row: &Row, first: usize) -> StoreResult<Reading> {
         enqueued_at: from.instant(5)?,
         due: from.instant(6)?,
         expires_at: from.get::<Option<Instant>>(7)?.map(|at| at.0),
-        key: from.name(8, Key::parse)?.map(|key| KeyClaim {
-            key,
-            scope: options.scope,
-            on_conflict: options.on_conflict,
-        }),
+        key,
         ordering_key: options.ordering_key,
         fairness_key: options.fairness_key,
         correlation: from.name(9, CorrelationId::parse)?,
+        provenance: options.provenance,
         tags: from.json(11)?.unwrap_or_default(),
         group: from.name(10, GroupName::parse)?,
         retry: options.retry,
-        timeout: options.timeout_micros.map(Duration::from_micros),
+        timeout,
         counters: from.counters()?,
         progress: from.json(17)?,
     };
@@ -190,33 +132,34 @@ impl<'r> Columns<'r> {
 /// A row of the live jobs as a record. Beyond the shared columns: gate, token, locked_by, locked_at, boosted,
 /// cancel_requested.
 pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
-    let worker: Option<Bits> = row.try_get(SHARED + 2)?;
+    let worker: Option<Bits> = row.try_get(JOB_COLUMNS + 2)?;
     let state = match worker {
         Some(worker) => JobState::Running {
             worker: worker.into(),
-            since: instant(row, SHARED + 3)?,
-            cancel_requested: row.try_get(SHARED + 5)?,
+            since: instant(row, JOB_COLUMNS + 3)?,
+            cancel_requested: row.try_get(JOB_COLUMNS + 5)?,
         },
-        None => JobState::Waiting { gate: gate(row, SHARED)? },
+        None => JobState::Waiting { gate: gate(row, JOB_COLUMNS)? },
     };
     record(row, state, now)
 }
 
 /// A dead letter as a record. Beyond the shared columns: error, ended_at.
 pub(super) fn dead_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
-    let error = parse_error(row.try_get(SHARED)?);
-    let state = JobState::Dead { at: instant(row, SHARED + 1)?, error };
+    let error = parse_error(row.try_get(JOB_COLUMNS)?);
+    let state = JobState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
     record(row, state, now)
 }
 
 /// A row of the history as a record. Beyond the shared columns: state, result, why, ended_at.
 pub(super) fn ended_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
-    let at = instant(row, SHARED + 3)?;
-    let state = match row.try_get(SHARED)? {
-        SUCCEEDED => JobState::Succeeded { at, result: row.try_get(SHARED + 1)? },
-        _ => {
-            JobState::Cancelled { at, why: row.try_get::<_, Option<String>>(SHARED + 2)?.unwrap_or_default() }
-        }
+    let at = instant(row, JOB_COLUMNS + 3)?;
+    let state = match row.try_get(JOB_COLUMNS)? {
+        SUCCEEDED => JobState::Succeeded { at, result: row.try_get(JOB_COLUMNS + 1)? },
+        _ => JobState::Cancelled {
+            at,
+            why: row.try_get::<_, Option<String>>(JOB_COLUMNS + 2)?.unwrap_or_default(),
+        },
     };
     record(row, state, now)
 }
@@ -234,9 +177,4 @@ pub(super) fn instant(row: &Row, column: usize) -> StoreResult<Timestamp> {
 /// A gate, or nothing.
 pub(super) fn gate(row: &Row, column: usize) -> StoreResult<Option<Gate>> {
     Ok(row.try_get::<_, Option<&str>>(column)?.map(Gate::named))
-}
-
-/// An error as it is kept. What cannot be read is shown as it is.
-pub(super) fn parse_error(text: &str) -> JobError {
-    serde_json::from_str(text).unwrap_or_else(|_| JobError::new(ErrorKind::Failed, text))
 }

@@ -18,9 +18,9 @@ use windlass_core::priority::Priority;
 use super::Store;
 use super::claim_cursor::{FullScan, Place, Scope, before_all};
 use super::conn::Conn;
-use super::row::to_json;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{Instant, instant, numbers, texts};
+use crate::kit::to_json;
 
 /// A look takes at most this part of the time, however much it has to walk over.
 const LOOK_PART: u32 = 50;

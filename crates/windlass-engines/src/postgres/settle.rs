@@ -16,11 +16,10 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
 use super::Store;
 use super::apply::{AttemptEnd, EndedAttempt, Live, Locked, Move, Moved};
-use super::check_batch_size;
 use super::conn::Tx;
-use super::row::to_json;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{Bits, Instant, ctid_cache, flag, instant, micros, numbers, texts, uuids};
+use crate::kit::{check_batch_size, to_json};
 
 /// What became of each.
 type Answers = HashMap<Fence, Settled>;

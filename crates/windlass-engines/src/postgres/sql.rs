@@ -1,5 +1,5 @@
 //! The statements, one in each file of `sql/`. A new file needs no entry in any list: the build script names
-//! it here. They name the schema `windlass`; an engine in another schema replaces the name once, when it is
+//! it here, and puts the columns of a job into it (`job_columns.txt`). They name the schema `windlass`; an engine in another schema replaces the name once, when it is
 //! opened.
 
 use std::borrow::Cow;
@@ -37,7 +37,7 @@ fn whole(name: &str, text: &'static str) -> Cow<'static, str> {
     if name != "claim_fairness_keys" {
         return Cow::Borrowed(text);
     }
-    let claim = include_str!("sql/claim.sql");
+    let claim = include_str!(concat!(env!("OUT_DIR"), "/postgres/claim.sql"));
     let picks = text.find("picked AS").map_or("", |start| text[start..].trim_end());
     let (head, rest) = claim.split_once("picked AS").expect("the statement names what it picks");
     let (_, tail) = rest.split_once(", wanted AS").expect("and what it wants of it");
@@ -57,7 +57,7 @@ macro_rules! statements {
             pub(super) fn for_schema(schema: &str) -> Self {
                 Self {
                     $($name: Statement::new(
-                        &whole(stringify!($name), include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/postgres/sql/", stringify!($name), ".sql"))),
+                        &whole(stringify!($name), include_str!(concat!(env!("OUT_DIR"), "/postgres/", stringify!($name), ".sql"))),
                         schema,
                     ),)*
                 }
@@ -69,15 +69,16 @@ macro_rules! statements {
                 vec![$((
                     stringify!($name),
                     &*String::leak(
-                        whole(stringify!($name), include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/postgres/sql/", stringify!($name), ".sql"))).into_owned(),
+                        whole(stringify!($name), include_str!(concat!(env!("OUT_DIR"), "/postgres/", stringify!($name), ".sql"))).into_owned(),
                     ),
                 ),)*]
             }
         }
     };
 }
-// Names each file of `sql/`; the build script writes it.
+// Both are written by the build script: a name for each file of `sql/`, and how many columns a job has.
 include!(concat!(env!("OUT_DIR"), "/postgres_statements.rs"));
+include!(concat!(env!("OUT_DIR"), "/postgres_columns.rs"));
 
 #[cfg(test)]
 mod tests {

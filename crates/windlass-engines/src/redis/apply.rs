@@ -2,14 +2,13 @@
 //! job has gone through, and whether somebody asked it to stop, is known only where it is written. So core is asked with
 //! stand-ins, and the order says what changes and what stays.
 
+use crate::kit::to_json;
 use serde::Serialize;
 use windlass_core::admin::AttemptEnding;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::Counters;
 use windlass_core::settle::{AppliedTransition, AttemptReport, Place, Settlement, Transition, crash_error};
-
-use super::row::to_json;
 
 /// What becomes of a running job.
 #[derive(Debug, Default, Serialize)]

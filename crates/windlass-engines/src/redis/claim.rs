@@ -10,13 +10,14 @@ use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::settle::{AttemptReport, Transition};
 
+use super::Store;
 use super::call::Args;
 use super::catalogue::{Catalogue, QueueEntry};
 use super::reply::{Reply, ReplyReader};
 use super::row::{Row, damaged};
 use super::script::TYPES_PER_CALL;
 use super::store_error::StoreResult;
-use super::{Store, check_batch_size};
+use crate::kit::check_batch_size;
 
 /// So many types are looked at by one script. If a worker handles more, their order is only that within such a part.
 const TYPES_PER_CLAIM: usize = 500;

@@ -9,11 +9,11 @@ use windlass_core::job_type::{TypeSpec, TypeSpecError};
 use windlass_core::names::TypeName;
 use windlass_core::queue::QueueSpec;
 
+use super::Store;
 use super::call::{Args, LOST_MAX};
 use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
-use super::row::to_json;
 use super::store_error::StoreResult;
-use super::{Store, check_batch_size};
+use crate::kit::{check_batch_size, to_json};
 
 /// So many queues and types are declared by one script, all or nothing.
 const DECLARED_MAX: usize = 5_000;

@@ -17,13 +17,14 @@ use windlass_core::names::{FairnessKey, QueueName};
 
 use crate::receipts::unreadable;
 
+use super::Store;
 use super::call::Args;
 use super::catalogue::{Catalogue, TypeEntry};
 use super::reply::text;
-use super::row::{body, to_json};
+use super::row::body;
 use super::script::Script;
 use super::store_error::StoreResult;
-use super::{Store, check_batch_size};
+use crate::kit::{check_batch_size, to_json};
 
 impl Store {
     /// Stores a batch. Of the queues in `told`, those who wait were told already.

@@ -13,12 +13,13 @@ use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::Taken;
 
+use super::Store;
 use super::call::Args;
 use super::enqueue::micros;
 use super::reply::{ReplyReader, text};
-use super::row::{read_id, to_json};
+use super::row::read_id;
 use super::store_error::StoreResult;
-use super::{Store, check_batch_size};
+use crate::kit::{check_batch_size, to_json};
 
 impl Store {
     pub(super) async fn breakers(&self) -> StoreResult<BreakersRead> {

@@ -12,8 +12,9 @@ use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::reply::{Reply, ReplyReader, text};
-use super::row::{Notes, Row, State, parse_error, read_id};
+use super::row::{Notes, Row, State, read_id};
 use super::store_error::StoreResult;
+use crate::kit::parse_error;
 
 /// So many jobs are looked at in one call of a list.
 const STRETCH: i64 = 2_000;

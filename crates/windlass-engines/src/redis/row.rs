@@ -2,29 +2,24 @@
 //! fails for a damaged value: it is replaced, because one bad job must not keep others from being claimed or shown.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use windlass_core::admin::StoredJob;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
-use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{
-    CorrelationId, FairnessKey, GroupName, Key, OrderingKey, PriorityLabel, QueueName, Tag, TypeName,
-};
+use windlass_core::names::{PriorityLabel, QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
-use windlass_core::retry::RetryPolicy;
 use windlass_core::worker::WorkerId;
 
 use super::catalogue::Catalogue;
 use super::reply::ReplyReader;
 use super::store_error::StoreResult;
+use crate::kit::{Columns, JobOptions, parse_error};
 
 /// Digits of an id. Ids of one length sort as their numbers do.
 pub(super) const ID_DIGITS: usize = 14;
@@ -34,63 +29,23 @@ pub(super) fn read_id(bytes: &[u8]) -> JobId {
     JobId(text.parse().unwrap_or_default())
 }
 
-/// JSON of one of our own types.
-pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
-}
-
 fn from_json<T: DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_str(text).ok()
-}
-
-/// The rarer options of a job. Most jobs have none.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-struct Options {
-    #[serde(skip_serializing_if = "is_default")]
-    key: Option<Key>,
-    #[serde(skip_serializing_if = "is_default")]
-    scope: KeyScope,
-    #[serde(skip_serializing_if = "is_default")]
-    on_conflict: OnConflict,
-    #[serde(skip_serializing_if = "is_default")]
-    correlation: Option<CorrelationId>,
-    #[serde(skip_serializing_if = "is_default")]
-    group: Option<GroupName>,
-    #[serde(skip_serializing_if = "is_default")]
-    tags: Vec<Tag>,
-    #[serde(skip_serializing_if = "is_default")]
-    retry: Option<RetryPolicy>,
-    #[serde(skip_serializing_if = "is_default")]
-    timeout_micros: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    ordering_key: Option<OrderingKey>,
-    #[serde(skip_serializing_if = "is_default")]
-    fairness_key: Option<FairnessKey>,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// What is stored of a job and never changes, unless its key's next one renews it: label, options and payload, a line
 /// each. Of these, only the payload may hold line breaks.
 pub(super) fn body(new: &NewJob) -> String {
-    let key = new.key.as_ref();
-    let options = Options {
-        key: key.map(|claim| claim.key.clone()),
-        scope: key.map(|claim| claim.scope).unwrap_or_default(),
-        on_conflict: key.map(|claim| claim.on_conflict).unwrap_or_default(),
+    let columns = Columns {
+        key: new.key.as_ref().map(|claim| claim.key.clone()),
         correlation: new.correlation.clone(),
         group: new.group.clone(),
         tags: new.tags.clone(),
-        retry: new.retry.clone(),
-        timeout_micros: new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
-        ordering_key: new.ordering_key.clone(),
-        fairness_key: new.fairness_key.clone(),
     };
+    // The label has a line of its own, which a script can replace.
+    let options = JobOptions { label: None, columns, ..JobOptions::of(new) };
     let label = new.label.as_ref().map_or("", PriorityLabel::as_str);
-    let options = if is_default(&options) { String::new() } else { to_json(&options) };
+    let options = options.to_column().unwrap_or_default();
     format!("{label}\n{options}\n{}", new.payload.as_str())
 }
 
@@ -209,8 +164,9 @@ impl Row {
     /// The job.
     pub(super) fn job(&self, catalogue: &Catalogue) -> Job {
         let (label, options, payload) = split(&self.body);
-        let options: Options = from_json(options).unwrap_or_default();
+        let options = JobOptions::from_column(Some(options));
         let (job_type, queue) = names(catalogue, self.state.kind);
+        let (key, timeout) = (options.key_claim(options.columns.key.clone()), options.timeout());
         Job {
             id: self.id,
             job_type,
@@ -221,16 +177,13 @@ impl Row {
             enqueued_at: self.state.enqueued_at,
             due: self.state.due,
             expires_at: self.notes.get("expires").and_then(|at| at.parse().ok()).map(Timestamp::from_micros),
-            key: options.key.map(|key| KeyClaim {
-                key,
-                scope: options.scope,
-                on_conflict: options.on_conflict,
-            }),
-            correlation: options.correlation,
-            tags: options.tags,
-            group: options.group,
+            key,
+            correlation: options.columns.correlation,
+            provenance: options.provenance,
+            tags: options.columns.tags,
+            group: options.columns.group,
             retry: options.retry,
-            timeout: options.timeout_micros.map(Duration::from_micros),
+            timeout,
             ordering_key: options.ordering_key,
             fairness_key: options.fairness_key,
             counters: self.state.counters,
@@ -245,7 +198,7 @@ impl Row {
         let (Some(_), Some(options), Some(_)) = (lines.next(), lines.next(), lines.next()) else {
             return Some("its body is incomplete");
         };
-        if !options.is_empty() && from_json::<Options>(options).is_none() {
+        if !options.is_empty() && from_json::<JobOptions>(options).is_none() {
             return Some("its options cannot be read");
         }
         catalogue.type_numbered(self.state.kind).is_none().then_some("nobody registered its type")
@@ -296,11 +249,6 @@ fn names(catalogue: &Catalogue, kind: u32) -> (TypeName, QueueName) {
     let unknown = format!("unknown-{kind}");
     let name = TypeName::parse(&unknown).expect("a number and a dash are plain");
     (name, QueueName::parse(&unknown).expect("a number and a dash are plain"))
-}
-
-/// An error as it is kept. One that cannot be read is told as it is.
-pub(super) fn parse_error(text: &str) -> JobError {
-    from_json(text).unwrap_or_else(|| JobError::new(ErrorKind::Failed, text))
 }
 
 /// Why a job is given up whose values in the store are not what was written.

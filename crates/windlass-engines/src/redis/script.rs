@@ -12,7 +12,7 @@ use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_BATCH_MAX, MAINTENANCE_BAT
 use windlass_core::names::TypeName;
 use windlass_core::priority::Priority;
 
-use super::row::{damaged, to_json};
+use super::row::damaged;
 
 /// What scripts have in common, in the order in which the parts need each other. Each script names those that it uses: all
 /// of it is run each time.
@@ -71,6 +71,7 @@ enum Effect {
     /// It brings jobs nearer to their end, and must go on when the memory is full: nothing else makes room.
     Ends,
 }
+use crate::kit::to_json;
 use Effect::{Ends, Grows, Reads};
 
 macro_rules! scripts {

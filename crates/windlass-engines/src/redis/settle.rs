@@ -6,12 +6,12 @@ use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::outcome::bounded;
 use windlass_core::settle::{Settled, Settlement};
 
+use super::Store;
 use super::apply::{Order, spans};
 use super::call::Args;
 use super::reply::ReplyReader;
-use super::row::to_json;
 use super::store_error::StoreResult;
-use super::{Store, check_batch_size};
+use crate::kit::{check_batch_size, to_json};
 
 impl Store {
     pub(super) async fn settle(&self, batch: Vec<Settlement>) -> StoreResult<Vec<Settled>> {

@@ -20,8 +20,9 @@ use super::apply::Order;
 use super::call::Args;
 use super::enqueue::micros;
 use super::reply::{ReplyReader, bytes};
-use super::row::{read_id, to_json};
+use super::row::read_id;
 use super::store_error::StoreResult;
+use crate::kit::to_json;
 
 /// What is sent in place of a worker's clock if nobody read it.
 const NO_CLOCK: i64 = -1;

@@ -17,10 +17,11 @@ use windlass_core::queue::Pause;
 
 use super::apply::{DeadLetter, LiveJob};
 use super::counts::Spot;
-use super::row::{CANCELLED, SUCCEEDED, to_json, token};
+use super::row::{CANCELLED, SUCCEEDED, token};
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
+use crate::kit::to_json;
 
 /// Acts on one job.
 impl Work<'_> {

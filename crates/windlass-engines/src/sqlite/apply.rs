@@ -20,11 +20,12 @@ use windlass_core::worker::WorkerId;
 
 use super::catalogue::TypeEntry;
 use super::counts::{Spot, Total};
-use super::row::{CANCELLED, Options, SUCCEEDED, count, lossy, to_json};
+use super::row::{CANCELLED, SUCCEEDED, count, lossy};
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::triggers::Mover;
 use super::work::{Hot, Work};
+use crate::kit::{JobOptions, parse_error, to_json};
 
 /// Every so many attempts of a job the old ones are deleted.
 const TRIM_EVERY: u32 = 50;
@@ -392,7 +393,7 @@ impl Work<'_> {
 pub(super) struct DeadLetter {
     pub(super) kind: i64,
     pub(super) key: Option<String>,
-    pub(super) options: Options,
+    pub(super) options: JobOptions,
     pub(super) enqueued_at: Timestamp,
     attempt: Option<EndedAttempt>,
 }
@@ -408,7 +409,7 @@ fn read_dead_letter(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
             started_at: Timestamp::from_micros(row.get::<_, Option<i64>>(6)?.unwrap_or_default()),
             ended_at: Timestamp::from_micros(row.get(7)?),
             ending,
-            error: error.as_deref().map(super::row::parse_error),
+            error: error.as_deref().map(parse_error),
             output: lossy(row, 10)?,
         }),
         _ => None,
@@ -416,7 +417,7 @@ fn read_dead_letter(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
     Ok(DeadLetter {
         kind: row.get(0)?,
         key: lossy(row, 1)?,
-        options: Options::from_column(lossy(row, 2)?.as_deref()),
+        options: JobOptions::from_column(lossy(row, 2)?.as_deref()),
         enqueued_at: Timestamp::from_micros(row.get(3)?),
         attempt,
     })

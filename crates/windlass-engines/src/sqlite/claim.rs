@@ -15,10 +15,12 @@ use windlass_core::priority::Priority;
 
 use super::catalogue::{Catalogue, TypeEntry};
 use super::counts::Spot;
-use super::row::{self, EXTRA, Reading, read_job};
+use super::row::{self, Reading, read_job};
+use super::sql::JOB_COLUMNS;
 use super::sql::sql;
 use super::store_error::StoreResult;
-use super::work::{Hot, Work, check_batch_size};
+use super::work::{Hot, Work};
+use crate::kit::{check_batch_size, to_json};
 
 /// The types asked for of one queue.
 type OpenQueue = Vec<Arc<TypeEntry>>;
@@ -167,7 +169,7 @@ impl Work<'_> {
         }
         let ids: Vec<_> = taken.iter().map(|claimed| claimed.job.id).collect();
         self.hot(Hot::Claim)?.execute(params![
-            row::to_json(&ids),
+            to_json(&ids),
             request.worker.to_bytes(),
             request.token.to_bytes(),
             self.now.as_micros(),
@@ -218,9 +220,9 @@ impl Work<'_> {
         Ok(Claimable {
             reading: read_job(row, &|kind| self.names(kind))?,
             kind: row.get(1)?,
-            gated: row.get_ref(EXTRA)? != rusqlite::types::ValueRef::Null,
-            since: row.get::<_, Option<i64>>(EXTRA + 3)?.map(Timestamp::from_micros),
-            boosted: row.get::<_, Option<bool>>(EXTRA + 4)?.unwrap_or_default(),
+            gated: row.get_ref(JOB_COLUMNS)? != rusqlite::types::ValueRef::Null,
+            since: row.get::<_, Option<i64>>(JOB_COLUMNS + 3)?.map(Timestamp::from_micros),
+            boosted: row.get::<_, Option<bool>>(JOB_COLUMNS + 4)?.unwrap_or_default(),
         })
     }
 

@@ -7,10 +7,10 @@ use windlass_core::engine::Declaration;
 use windlass_core::job_type::{TypeSpec, TypeSpecError};
 use windlass_core::names::TypeName;
 
-use super::row::to_json;
 use super::sql::sql;
 use super::store_error::{StoreError, StoreResult};
 use super::work::Work;
+use crate::kit::to_json;
 
 impl Work<'_> {
     pub(super) fn declare(&mut self, declaration: &Declaration) -> StoreResult<()> {

@@ -8,19 +8,19 @@ use windlass_core::enqueue::{
     Accepted, EnqueueAnswer, EnqueueRequest, NewJob, QueueState, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::JobId;
-use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
+use windlass_core::key::{KeyVerdict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
-use windlass_core::stored::Source;
 use windlass_core::triggers::rules::JobStanding;
 
 use crate::receipts::unreadable;
 
 use super::catalogue::{QueueEntry, TypeEntry};
 use super::counts::{self, Spot, Total};
-use super::row::{Options, lossy, to_json};
+use super::row::lossy;
 use super::sql::sql;
 use super::store_error::StoreResult;
-use super::work::{Hot, Work, check_batch_size};
+use super::work::{Hot, Work};
+use crate::kit::{JobOptions, check_batch_size, to_json};
 
 /// How full queues were before a batch; only queues with a capacity are looked up.
 pub(super) type Depths = HashMap<i64, i64>;
@@ -138,7 +138,7 @@ impl Work<'_> {
             new.correlation.as_ref().map(|id| id.as_str()),
             new.group.as_ref().map(|group| group.as_str()),
             tags,
-            options(new).to_column(),
+            JobOptions::of(new).to_column(),
             new.ordering_key.as_ref().map(|ordering_key| ordering_key.as_str()),
             gate.as_ref().map(|gate| gate.as_str()),
             new.fairness_key.as_ref().map(|fairness_key| fairness_key.as_str()),
@@ -159,7 +159,7 @@ impl Work<'_> {
         let kind = self.type_of(job.kind)?;
         let stored =
             self.conn.prepare_cached(sql!("read_options"))?.query_row([id.0], |row| lossy(row, 0))?;
-        let options = Options { label: new.label.clone(), ..Options::from_column(stored.as_deref()) };
+        let options = JobOptions { label: new.label.clone(), ..JobOptions::from_column(stored.as_deref()) };
         self.conn.prepare_cached(sql!("replace_job"))?.execute(params![
             id.0,
             new.payload.as_str(),
@@ -172,24 +172,6 @@ impl Work<'_> {
         self.did.deltas.moved(&kind, job.spot(), to);
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
-    }
-}
-
-fn options(new: &NewJob) -> Options {
-    let (scope, on_conflict) = match &new.key {
-        Some(claim) => (claim.scope, claim.on_conflict),
-        None => (KeyScope::default(), OnConflict::default()),
-    };
-    let timeout_micros = new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
-    Options {
-        label: new.label.clone(),
-        retry: new.retry.clone(),
-        timeout_micros,
-        scope,
-        on_conflict,
-        ordering_key: new.ordering_key.clone(),
-        fairness_key: new.fairness_key.clone(),
-        source: Source::default(),
     }
 }
 

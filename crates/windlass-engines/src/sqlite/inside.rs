@@ -13,8 +13,9 @@ use super::SqliteEngine;
 use super::catalogue::Catalogue;
 use super::counts::Deltas;
 use super::store_error::{StoreError, StoreResult};
-use super::work::{Work, check_batch_size};
+use super::work::Work;
 use crate::clock::SystemClock;
+use crate::kit::check_batch_size;
 
 /// In the caller's transaction, by the engine's clock.
 impl SqliteEngine {

@@ -5,10 +5,11 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::JobId;
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope};
 
-use super::row::{lossy, to_json};
+use super::row::lossy;
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
+use crate::kit::to_json;
 
 impl Work<'_> {
     /// Who holds a key, if anybody ever did and it was not freed since.

@@ -12,10 +12,10 @@ use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
 
-use super::row::to_json;
 use super::sql::sql;
 use super::store_error::StoreResult;
-use super::work::{Work, check_batch_size};
+use super::work::Work;
+use crate::kit::{check_batch_size, to_json};
 
 pub(super) fn breakers(conn: &Connection, now: Timestamp) -> StoreResult<BreakersRead> {
     let mut statement = conn.prepare_cached(sql!("breakers"))?;

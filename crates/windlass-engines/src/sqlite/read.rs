@@ -12,9 +12,10 @@ use windlass_core::worker::WorkerId;
 
 use super::catalogue::Catalogue;
 use super::ordering_keys::ordering_key_out;
-use super::row::{self, CANCELLED, Names, SUCCEEDED, parse_error};
+use super::row::{self, CANCELLED, Names, SUCCEEDED};
 use super::sql::sql;
 use super::store_error::StoreResult;
+use crate::kit::parse_error;
 
 /// How a table's row becomes a record.
 type Reader = fn(&Row<'_>, Names<'_>, Timestamp) -> StoreResult<StoredJob>;

@@ -12,10 +12,11 @@ use windlass_core::worker::ProofOfLife;
 
 use super::apply::{EndedAttempt, Parting};
 use super::locks::Locks;
-use super::row::{lossy, to_json, token};
+use super::row::{lossy, token};
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
+use crate::kit::to_json;
 
 /// A running job without a live worker, and what that worker held when it died.
 struct Orphan {

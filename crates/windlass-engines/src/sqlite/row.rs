@@ -1,75 +1,23 @@
 //! Rows as jobs and jobs as rows. Reading never fails for a damaged value: it is replaced and the damage is
 //! told, because one bad row must not keep others from being claimed or shown.
 
-use std::time::Duration;
-
 use rusqlite::Row;
 use rusqlite::types::{FromSql, ValueRef};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use windlass_core::admin::StoredJob;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
-use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{FairnessKey, Key, NameError, OrderingKey, PriorityLabel, QueueName, TypeName};
-use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::names::{Key, NameError, QueueName, TypeName};
+use windlass_core::outcome::JobError;
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
-use windlass_core::retry::RetryPolicy;
-use windlass_core::stored::Source;
 use windlass_core::worker::WorkerId;
 
+use super::sql::JOB_COLUMNS;
 use super::store_error::StoreResult;
-
-/// The first column after those that all three tables of jobs share.
-pub(super) const EXTRA: usize = 18;
-
-/// The rarer options of a job, in one column. Most jobs have none.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Options {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) label: Option<PriorityLabel>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) retry: Option<RetryPolicy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) timeout_micros: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) scope: KeyScope,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) on_conflict: OnConflict,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ordering_key: Option<OrderingKey>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) fairness_key: Option<FairnessKey>,
-    /// What it was read from.
-    #[serde(skip)]
-    pub(super) source: Source,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-impl Options {
-    /// For the column; nothing if there is nothing to say.
-    pub(super) fn to_column(&self) -> Option<String> {
-        (*self != Self::default() || !self.source.is_none()).then(|| self.source.rewritten(self))
-    }
-
-    /// From the column. What cannot be read counts as nothing.
-    pub(super) fn from_column(text: Option<&str>) -> Self {
-        let known = |text| Some(Self { source: Source::verbatim(text), ..serde_json::from_str(text).ok()? });
-        text.and_then(known).unwrap_or_default()
-    }
-}
-
-/// JSON of one of our own types.
-pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
-}
+use crate::kit::{JobOptions, parse_error};
 
 /// A job as it was read, and what was wrong with its row.
 pub(super) struct Reading {
@@ -85,7 +33,8 @@ pub(super) type Names<'a> = &'a dyn Fn(i64) -> Option<(TypeName, QueueName)>;
 pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> StoreResult<Reading> {
     let mut from = Columns { row, damage: None };
     let (job_type, queue) = from.names(names)?;
-    let options: Options = from.json(11).unwrap_or_default();
+    let options: JobOptions = from.json(11).unwrap_or_default();
+    let (key, timeout) = (options.key_claim(from.name(7, Key::parse)), options.timeout());
     let job = Job {
         id: JobId(row.get(0)?),
         job_type,
@@ -96,18 +45,15 @@ pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> StoreResult<Reading> 
         enqueued_at: Timestamp::from_micros(from.required(4, "enqueued_at")),
         due: Timestamp::from_micros(from.required(5, "due")),
         expires_at: from.get::<Option<i64>>(6, "expires_at").flatten().map(Timestamp::from_micros),
-        key: from.name(7, Key::parse).map(|key| KeyClaim {
-            key,
-            scope: options.scope,
-            on_conflict: options.on_conflict,
-        }),
+        key,
         ordering_key: options.ordering_key,
         fairness_key: options.fairness_key,
         correlation: from.name(8, windlass_core::names::CorrelationId::parse),
+        provenance: options.provenance,
         tags: from.json(10).unwrap_or_default(),
         group: from.name(9, windlass_core::names::GroupName::parse),
         retry: options.retry,
-        timeout: options.timeout_micros.map(Duration::from_micros),
+        timeout,
         counters: Counters {
             attempts: from.required(12, "attempts"),
             failures: from.required(13, "failures"),
@@ -185,13 +131,13 @@ impl Columns<'_, '_> {
 
 /// A row of the live jobs as a record.
 pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
-    let gate = lossy(row, EXTRA)?;
-    let worker: Option<[u8; 16]> = row.get(EXTRA + 2)?;
+    let gate = lossy(row, JOB_COLUMNS)?;
+    let worker: Option<[u8; 16]> = row.get(JOB_COLUMNS + 2)?;
     let state = match worker {
         Some(worker) => JobState::Running {
             worker: WorkerId::from_bytes(worker),
-            since: instant(row, EXTRA + 3)?,
-            cancel_requested: lossy(row, EXTRA + 5)?,
+            since: instant(row, JOB_COLUMNS + 3)?,
+            cancel_requested: lossy(row, JOB_COLUMNS + 5)?,
         },
         None => JobState::Waiting { gate: gate.as_deref().map(Gate::named) },
     };
@@ -200,17 +146,17 @@ pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
 
 /// A dead letter as a record.
 pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
-    let error = parse_error(&lossy(row, EXTRA)?.unwrap_or_default());
-    let state = JobState::Dead { at: instant(row, EXTRA + 1)?, error };
+    let error = parse_error(&lossy(row, JOB_COLUMNS)?.unwrap_or_default());
+    let state = JobState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
     record(row, names, state, now)
 }
 
 /// A row of the history as a record.
 pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
-    let at = instant(row, EXTRA + 3)?;
-    let state = match row.get(EXTRA)? {
-        SUCCEEDED => JobState::Succeeded { at, result: lossy(row, EXTRA + 1)? },
-        _ => JobState::Cancelled { at, why: lossy(row, EXTRA + 2)?.unwrap_or_default() },
+    let at = instant(row, JOB_COLUMNS + 3)?;
+    let state = match row.get(JOB_COLUMNS)? {
+        SUCCEEDED => JobState::Succeeded { at, result: lossy(row, JOB_COLUMNS + 1)? },
+        _ => JobState::Cancelled { at, why: lossy(row, JOB_COLUMNS + 2)?.unwrap_or_default() },
     };
     record(row, names, state, now)
 }
@@ -227,11 +173,6 @@ fn record(row: &Row<'_>, names: Names<'_>, state: JobState, now: Timestamp) -> S
 
 fn instant(row: &Row<'_>, column: usize) -> StoreResult<Timestamp> {
     Ok(Timestamp::from_micros(row.get::<_, Option<i64>>(column)?.unwrap_or_default()))
-}
-
-/// An error as it is kept. What cannot be read is shown as it is.
-pub(super) fn parse_error(text: &str) -> JobError {
-    serde_json::from_str(text).unwrap_or_else(|_| JobError::new(ErrorKind::Failed, text))
 }
 
 /// The text of a column, with marks in place of what is no UTF-8. STRICT tables take any bytes as text, and

@@ -8,10 +8,10 @@ use windlass_core::outcome::bounded;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
 use super::apply::{EndedAttempt, HeldJob, Parting};
-use super::row::to_json;
 use super::sql::sql;
 use super::store_error::StoreResult;
-use super::work::{Work, check_batch_size};
+use super::work::Work;
+use crate::kit::{check_batch_size, to_json};
 
 impl Work<'_> {
     pub(super) fn settle(&mut self, batch: Vec<Settlement>) -> StoreResult<Vec<Settled>> {

@@ -16,10 +16,10 @@ use windlass_core::spool::{BatchMost, Following, LeftOut, Packing, StagedBatch, 
 
 use super::enqueue::find_receipt;
 use super::read;
-use super::row::to_json;
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
+use crate::kit::to_json;
 
 impl Work<'_> {
     pub(super) fn enqueue_staged(

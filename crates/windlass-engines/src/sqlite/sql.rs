@@ -1,12 +1,15 @@
-//! The statements, one in each file of `sql/`.
+//! The statements, one in each file of `sql/`. The build script puts the columns of a job into them
+//! (`job_columns.txt`).
 
 /// The text of a statement, by the name of its file.
 macro_rules! sql {
     ($name:literal) => {
-        include_str!(concat!("sql/", $name, ".sql"))
+        include_str!(concat!(env!("OUT_DIR"), "/sqlite/", $name, ".sql"))
     };
 }
 pub(super) use sql;
+
+include!(concat!(env!("OUT_DIR"), "/sqlite_columns.rs"));
 
 #[cfg(test)]
 mod tests {
@@ -17,7 +20,7 @@ mod tests {
     use crate::sqlite::migrate;
 
     fn statements() -> Vec<(String, String)> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/sql");
+        let folder = Path::new(env!("OUT_DIR")).join("sqlite");
         let files = std::fs::read_dir(folder).expect("the folder is part of the source");
         files
             .map(|file| file.unwrap().path())

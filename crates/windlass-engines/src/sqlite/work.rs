@@ -119,13 +119,3 @@ impl<'c> Work<'c> {
         Some((kind.spec.name.clone(), kind.spec.queue.clone()))
     }
 }
-
-/// Refuses a request that is too big.
-pub(super) fn check_batch_size(max: usize, what: &str, got: usize) -> Result<(), EngineError> {
-    if got <= max {
-        return Ok(());
-    }
-    Err(EngineError::Refused(format!(
-        "expected at most {max} {what} in one request, got {got}; send them in parts"
-    )))
-}

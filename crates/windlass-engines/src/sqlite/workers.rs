@@ -17,10 +17,11 @@ use windlass_core::worker::{
 };
 
 use super::apply::{EndedAttempt, Parting};
-use super::row::{to_json, token};
+use super::row::token;
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
+use crate::kit::to_json;
 
 /// How many parked jobs a newcomer lets through at once; a sweep does the rest. More would keep others
 /// waiting for the write lock.

@@ -83,9 +83,9 @@ impl Context {
         self.0.progress.note(progress, report).await.map_err(|Lost| ProgressError::ClaimLost)
     }
 
-    /// Puts in a follow-up job, which carries this job's correlation id. Works while the process drains.
+    /// Puts in a follow-up job, which carries this job's correlation id and provenance. Works while the process drains.
     pub fn enqueue<T: JobType>(&self, job: T) -> Enqueue {
-        let follow_up = self.0.client.follow_up(job);
+        let follow_up = self.0.client.follow_up(job).provenance(self.job().provenance.clone());
         match &self.job().correlation {
             Some(correlation) => follow_up.correlation(correlation.as_str()),
             None => follow_up,

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, FairnessKey, GroupName, Key, OrderingKey, QueueName, Tag, TypeName,
+    Cause, CorrelationId, FairnessKey, GroupName, Key, OrderingKey, QueueName, Tag, TraceContext, TypeName,
 };
 use windlass_core::payload::Payload;
+use windlass_core::provenance::Provenance;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::span::parse_span;
 use windlass_core::stored::unknown_field;
@@ -42,6 +44,25 @@ pub(crate) struct Draft {
     pub(crate) expires: Option<String>,
     pub(crate) timeout: Option<String>,
     pub(crate) retry: Option<WordOrPolicy>,
+    #[serde(flatten)]
+    pub(crate) provenance: ProvenanceArgs,
+}
+
+/// Where a job comes from.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+pub(crate) struct ProvenanceArgs {
+    /// Who or what causes the job, such as user:42; follow-up jobs have the same cause
+    #[arg(long, value_name = "WHO")]
+    caused_by: Option<Cause>,
+    /// The trace that the job continues, as the W3C header traceparent has it
+    #[arg(long, value_name = "TRACEPARENT")]
+    trace_context: Option<TraceContext>,
+}
+
+impl From<ProvenanceArgs> for Provenance {
+    fn from(args: ProvenanceArgs) -> Self {
+        Self { caused_by: args.caused_by, trace_context: args.trace_context }
+    }
 }
 
 /// A priority as JSON has it.
@@ -85,6 +106,7 @@ impl Draft {
             ordering_key: self.ordering_key,
             fairness_key: self.fairness_key,
             correlation: self.correlation,
+            provenance: self.provenance.into(),
             tags: self.tags,
             group: self.group,
             ..NewJob::new(self.job_type, payload)

@@ -15,7 +15,7 @@ use windlass_core::names::{
 };
 use windlass_core::payload::Payload;
 
-use super::draft::{Draft, NumberOrLabel, WordOrPolicy};
+use super::draft::{Draft, NumberOrLabel, ProvenanceArgs, WordOrPolicy};
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
@@ -38,7 +38,8 @@ Examples:
   printf '%s\\n' '{\"type\":\"mail.send\",\"payload\":{\"n\":1},\"delay\":\"5m\"}' | windlass job enqueue --jsonl
 
 A line of --jsonl is an object with `type` and, if wanted, `payload`, `queue`, `priority`, `delay`, `at`, `key`,
-`key_scope`, `on_conflict`, `ordering_key`, `fairness_key`, `correlation`, `tags`, `group`, `expires`, `timeout`, `retry`.
+`key_scope`, `on_conflict`, `ordering_key`, `fairness_key`, `correlation`, `tags`, `group`, `expires`, `timeout`, `retry`,
+`caused_by`, `trace_context`.
 Exit codes: 3 unknown type or queue, 4 queue full or shut, 5 some lines were refused, 1 all were.")]
 pub(crate) struct EnqueueArgs {
     /// The job type, which must be registered
@@ -48,7 +49,7 @@ pub(crate) struct EnqueueArgs {
     #[arg(value_name = "PAYLOAD", allow_hyphen_values = true)]
     payload: Option<String>,
     /// Read many jobs from standard input, one JSON object a line
-    #[arg(long, conflicts_with_all = ["job_type", "payload", "queue", "priority", "delay", "at", "key", "ordering_key", "fairness_key", "correlation", "tag", "group", "expires", "timeout", "retry"])]
+    #[arg(long, conflicts_with_all = ["job_type", "payload", "queue", "priority", "delay", "at", "key", "ordering_key", "fairness_key", "correlation", "tag", "group", "expires", "timeout", "retry", "ProvenanceArgs"])]
     jsonl: bool,
     /// The queue; must be the one that the type belongs to [default: that one]
     #[arg(long, value_name = "QUEUE")]
@@ -95,6 +96,8 @@ pub(crate) struct EnqueueArgs {
     /// Its own retry policy, such as fibonacci, fixed:every=30s,attempts=3 or list:1s,5s [default: the type's]
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
+    #[command(flatten)]
+    provenance: ProvenanceArgs,
     /// The name of this request, up to 32 hex digits: repeating it within an hour makes no second job
     #[arg(long, value_name = "HEX", value_parser = parse_request_id)]
     request_id: Option<u128>,
@@ -172,6 +175,7 @@ fn draft(args: &EnqueueArgs, context: &mut Context) -> Result<Draft, Failure> {
         ordering_key: args.ordering_key.clone(),
         fairness_key: args.fairness_key.clone(),
         correlation: args.correlation.clone(),
+        provenance: args.provenance.clone(),
         tags: args.tag.clone(),
         group: args.group.clone(),
         expires: args.expires.clone(),

@@ -122,7 +122,8 @@ fn optional_pairs(record: &StoredJob) -> Vec<(&'static str, String)> {
         ("result", result),
         ("last error", error),
     ];
-    all.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
+    let provenance = job.provenance.entries().map(|(name, text)| (name, text.map(str::to_owned)));
+    all.into_iter().chain(provenance).filter_map(|(name, text)| Some((name, text?))).collect()
 }
 
 fn scope(scope: KeyScope) -> String {

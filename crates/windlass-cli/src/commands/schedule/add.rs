@@ -14,6 +14,7 @@ use windlass_core::span::parse_span;
 
 use super::next::{read_holidays, read_schedule};
 use super::schedules;
+use crate::commands::job::draft::ProvenanceArgs;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
@@ -58,6 +59,8 @@ pub(crate) struct AddArgs {
     /// How long their handler may run
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    provenance: ProvenanceArgs,
     /// What happens to ticks that nobody saw in time
     #[arg(long, value_enum, default_value_t)]
     missed: MissedChoice,
@@ -123,6 +126,7 @@ fn spec(args: &AddArgs, context: &Context) -> Result<ScheduleSpec, Failure> {
         priority: priority.map(|(priority, _)| priority),
         tags: args.tags.clone(),
         timeout: args.timeout,
+        provenance: args.provenance.clone().into(),
         ..JobTemplate::new(args.job.clone())
     };
     let default = CatchUp::default();

@@ -13,6 +13,7 @@ use windlass_core::span::parse_span;
 use windlass_core::triggers::{CompletionTrigger, Watched, WatchedError};
 
 use super::{RemoveArgs, no_such, triggers};
+use crate::commands::job::draft::ProvenanceArgs;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
@@ -50,6 +51,8 @@ pub(crate) struct AddArgs {
     /// How long its handler may run
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    provenance: ProvenanceArgs,
     /// Wait for all that has not ended: also for what waits for a retry, lies in the future or is parked
     #[arg(long)]
     wait_for_retries: bool,
@@ -88,6 +91,7 @@ fn spec(args: &AddArgs, context: &Context) -> Result<CompletionTrigger, Failure>
         priority: priority.map(|(priority, _)| priority),
         tags: args.tags.clone(),
         timeout: args.timeout,
+        provenance: args.provenance.clone().into(),
         ..JobTemplate::new(args.job.clone())
     };
     let wait_for_retries = args.wait_for_retries;

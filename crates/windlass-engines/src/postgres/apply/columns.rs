@@ -3,9 +3,9 @@
 use windlass_core::clock::Timestamp;
 use windlass_core::triggers::rules::{JobStanding, marks};
 
-use super::super::row::to_json;
 use super::super::value::{Bits, Instant, int4, maybe};
 use super::{EndedAttempt, Move};
+use crate::kit::to_json;
 
 /// The columns that all moves share.
 pub(super) struct Common {

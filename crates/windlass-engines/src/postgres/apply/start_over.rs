@@ -12,10 +12,11 @@ use super::super::conn::Tx;
 use super::super::counts::{Deltas, Spot, Total};
 use super::super::key::{Holding, TypeKey};
 use super::super::ordering_keys::Marked;
-use super::super::row::{self, Options};
+use super::super::row;
 use super::super::store_error::StoreResult;
 use super::super::value::{Bits, Instant, instant, number, text};
 use super::{EndedAttempt, names};
+use crate::kit::{JobOptions, parse_error};
 
 impl Store {
     /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked. One with a
@@ -75,7 +76,7 @@ pub(in crate::postgres) struct DeadLetter {
     pub(in crate::postgres) job_type: TypeName,
     pub(in crate::postgres) queue: QueueName,
     pub(in crate::postgres) key: Option<String>,
-    pub(in crate::postgres) options: Options,
+    pub(in crate::postgres) options: JobOptions,
     pub(in crate::postgres) enqueued_at: Timestamp,
     attempt: Option<EndedAttempt>,
 }
@@ -98,7 +99,7 @@ fn read_dead_letter(row: &Row) -> StoreResult<DeadLetter> {
             started_at: row::instant(row, 7)?,
             ended_at: row::instant(row, 8)?,
             ending,
-            error: error.map(row::parse_error),
+            error: error.map(parse_error),
             output: row.try_get(11)?,
         }),
         _ => None,
@@ -107,7 +108,7 @@ fn read_dead_letter(row: &Row) -> StoreResult<DeadLetter> {
         job_type,
         queue,
         key: row.try_get(2)?,
-        options: Options::from_column(row.try_get(3)?),
+        options: JobOptions::from_column(row.try_get(3)?),
         enqueued_at: row::instant(row, 4)?,
         attempt,
     })

@@ -23,12 +23,12 @@ WITH input AS MATERIALIZED (
 ), buried AS (
     INSERT INTO windlass.delayed_jobs_dlq (
         id, scheduled_at, created_at, expires_at, settled_by, attempts, max_attempts, failures, crashes, holds, priority,
-        queue, job_type, payload, key, correlation, job_group, tags, options, progress, last_error, error, ended_at, worker,
+        queue, job_type, payload, key, {carried}, progress, last_error, error, ended_at, worker,
         started_at, ending, attempt_error, output
     )
     SELECT id, scheduled_at, created_at, expires_at, coalesce(settled, settled_by), attempts_now, max_attempts,
-        failures_now, crashes_now, holds_now, priority, queue, job_type, payload, key, correlation, job_group, tags,
-        options, progress, coalesce(error, last_error), why, ended_at, worker, started_at, ending, attempt_error,
+        failures_now, crashes_now, holds_now, priority, queue, job_type, payload, key,
+        {carried}, progress, coalesce(error, last_error), why, ended_at, worker, started_at, ending, attempt_error,
         output
     FROM gone
 ), marked AS (

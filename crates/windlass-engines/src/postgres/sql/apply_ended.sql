@@ -24,13 +24,13 @@ WITH input AS MATERIALIZED (
 ), kept AS (
     INSERT INTO windlass.job_history (
         id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,
-        attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key, correlation,
-        job_group, tags, options, progress, last_error, result, why, ending, attempt_error, output
+        attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key,
+        {carried}, progress, last_error, result, why, ending, attempt_error, output
     )
     SELECT g.id, $9::timestamptz + coalesce(t.retention_days, 7) * interval '1 day', g.scheduled_at, g.created_at,
         g.expires_at, g.ended_at, g.started_at, coalesce(g.settled, g.settled_by), g.worker, g.attempts_now, g.max_attempts,
         g.failures_now, g.crashes_now, g.holds_now, g.priority, g.state, g.queue, g.job_type, g.payload, g.key,
-        g.correlation, g.job_group, g.tags, g.options, g.progress, coalesce(g.error, g.last_error), g.result, g.why,
+        {carried g}, g.progress, coalesce(g.error, g.last_error), g.result, g.why,
         g.ending, g.attempt_error, g.output
     FROM gone g LEFT JOIN windlass.job_types t ON t.name = g.job_type
     WHERE coalesce(t.retention_days, 7) > 0

@@ -47,8 +47,8 @@ WITH guard AS MATERIALIZED (
     FROM guard d
     WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT late))
         AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
-    RETURNING j.id, j.job_type, j.queue, j.priority, j.payload, j.created_at, j.scheduled_at, j.expires_at, j.key, j.correlation,
-        j.job_group, j.tags, j.options, j.attempts, j.failures, j.crashes, j.holds, j.progress, j.last_error, j.boosted,
+    RETURNING j.id, j.job_type, j.queue, j.priority, j.payload, j.created_at, j.scheduled_at, j.expires_at, j.key,
+        {carried j}, j.attempts, j.failures, j.crashes, j.holds, j.progress, j.last_error, j.boosted,
         j.ctid AS place
 ), by_minute AS MATERIALIZED (
     -- No number stands for the minute of a job that somebody made due at minus infinity.
@@ -65,7 +65,5 @@ WITH guard AS MATERIALIZED (
     ) AS m WHERE m.n > 0
 )
 SELECT d.version, d.at, d.alive, (SELECT array_agg(id) FROM picked WHERE late),
-    t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
-    t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
-    t.boosted, t.place
+    {job t}, t.boosted, t.place
 FROM guard d LEFT JOIN taken t ON true;

@@ -32,7 +32,5 @@ WITH guard AS MATERIALIZED (
     SELECT job_type, queue, - count(*), count(*) FROM taken GROUP BY 1, 2
 )
 SELECT d.version, d.at, d.alive, NULL::bigint[],
-    t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
-    t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
-    t.boosted, t.place
+    {job t}, t.boosted, t.place
 FROM guard d LEFT JOIN taken t ON true;

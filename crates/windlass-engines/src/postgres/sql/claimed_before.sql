@@ -2,8 +2,7 @@
 -- $1 now, or null for the server's clock   $2 worker   $3 token
 -- plan: sorts: the jobs of one claim, found by their numbers
 SELECT coalesce($1::timestamptz, now()), locked_at, boosted, NULL::boolean,
-    id, job_type, queue, priority, payload::text, created_at, scheduled_at, expires_at, key,
-    correlation, job_group, tags, options, attempts, failures, crashes, holds, progress, last_error
+    {job}
 FROM windlass.delayed_jobs
 WHERE id = ANY (ARRAY (SELECT unnest(c.jobs) FROM windlass.claims c WHERE c.token = $3::uuid))
     AND locked_by = $2::uuid AND token = $3::uuid

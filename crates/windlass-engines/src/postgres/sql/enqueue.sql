@@ -15,7 +15,7 @@ WITH guard AS MATERIALIZED (
         $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::integer[], $19::text[]
     ) AS i (
         queue, job_type, priority, payload, due_at, due_in, expires_at,
-        expires_in, correlation, job_group, tags, options, max_attempts, fairness_key
+        expires_in, {carried}, max_attempts, fairness_key
     )
     WHERE d.version = $3::bigint
 ), receipt AS MATERIALIZED (
@@ -27,10 +27,10 @@ WITH guard AS MATERIALIZED (
 ), stored AS (
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, expires_at, max_attempts, priority, queue, job_type, payload,
-        correlation, job_group, tags, options, fairness_key
+        {carried}, fairness_key
     )
     SELECT id, due, at, coalesce(expires_at, at + expires_in * interval '1 microsecond'), max_attempts, priority,
-        queue, job_type, payload::json, correlation, job_group, tags, options, fairness_key
+        queue, job_type, payload::json, {carried}, fairness_key
     -- What is claimed together lies together: else a claim of one priority meets a page for each few rows.
     FROM receipt, input ORDER BY queue, priority, id
 ), counted AS (

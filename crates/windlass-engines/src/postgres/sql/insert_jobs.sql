@@ -5,11 +5,11 @@
 -- $19 gates
 INSERT INTO windlass.delayed_jobs (
     id, scheduled_at, created_at, expires_at, max_attempts, priority, queue, job_type, payload, key,
-    correlation, job_group, tags, options, fairness_key, ordering_key, gate
+    {carried}, fairness_key, ordering_key, gate
 )
 SELECT i.id, coalesce(i.due_at, c.at + i.due_in * interval '1 microsecond'), c.at,
     coalesce(i.expires_at, c.at + i.expires_in * interval '1 microsecond'), i.max_attempts, i.priority,
-    i.queue, i.job_type, i.payload::json, i.key, i.correlation, i.job_group, i.tags, i.options,
+    i.queue, i.job_type, i.payload::json, i.key, {carried i},
     i.fairness_key, i.ordering_key, i.gate
 FROM (SELECT coalesce($1::timestamptz, now()) AS at) AS c, unnest(
     $2::bigint[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::timestamptz[], $9::bigint[],
@@ -17,6 +17,6 @@ FROM (SELECT coalesce($1::timestamptz, now()) AS at) AS c, unnest(
     $17::text[], $18::text[], $19::text[]
 ) AS i (
     id, key, queue, job_type, priority, payload, due_at, due_in,
-    expires_at, expires_in, correlation, job_group, tags, options, max_attempts,
+    expires_at, expires_in, {carried}, max_attempts,
     fairness_key, ordering_key, gate
 );

@@ -2,9 +2,7 @@
 -- waits. The caller adds one line for each filter.
 -- $1 only lower numbers   $2 at most so many
 -- plan: walks claims_worker: only claims that hold something, or did until the last fold, are in this index
-SELECT id, job_type, queue, priority, payload::text, created_at, scheduled_at, expires_at, key, correlation, job_group, tags,
-    options, attempts, failures, crashes, holds, progress, last_error,
-    gate, token, locked_by, locked_at, boosted, cancel_requested
+SELECT {job}, gate, token, locked_by, locked_at, boosted, cancel_requested
 FROM windlass.delayed_jobs WHERE id = ANY (ARRAY (SELECT r.id FROM windlass.running r WHERE r.id < $1::bigint))
     AND locked_by IS NOT NULL
 /* filters */

@@ -28,8 +28,8 @@ WITH input AS MATERIALIZED (
     WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
         AND j.cancel_requested IS NULL AND j.ordering_key IS NULL
     RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
-        j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
-        j.options, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.ended_ago, i.result, i.output
+        j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key,
+        {carried j}, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.ended_ago, i.result, i.output
 ), by_claim AS MATERIALIZED (
     SELECT token, job_type, queue, count(*) AS n, count(key) AS keys FROM gone GROUP BY 1, 2, 3
 ), left_claims AS (
@@ -43,12 +43,12 @@ WITH input AS MATERIALIZED (
     INSERT INTO windlass.job_history (
         id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,
         attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key,
-        correlation, job_group, tags, options, progress, last_error, result, ending, output
+        {carried}, progress, last_error, result, ending, output
     )
     SELECT g.id, t.keep_until, g.scheduled_at, g.created_at, g.expires_at, g.at - g.ended_ago * interval '1 microsecond',
         g.at - (g.ended_ago + g.ran_for) * interval '1 microsecond', g.token, g.locked_by, g.attempts, g.max_attempts, g.failures,
-        g.crashes, g.holds, g.priority, 1, g.queue, g.job_type, g.payload, g.key, g.correlation, g.job_group,
-        g.tags, g.options, g.progress, g.last_error, CASE WHEN t.keep_result THEN g.result END, 'succeeded', g.output
+        g.crashes, g.holds, g.priority, 1, g.queue, g.job_type, g.payload, g.key,
+        {carried g}, g.progress, g.last_error, CASE WHEN t.keep_result THEN g.result END, 'succeeded', g.output
     FROM gone g JOIN types t ON t.name = g.job_type WHERE t.retention_days > 0
 ), freed AS (
     DELETE FROM windlass.job_keys k USING gone g

@@ -6,10 +6,10 @@ WITH gone AS (
     DELETE FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint RETURNING *
 )
 INSERT INTO windlass.delayed_jobs (
-    id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-    job_group, tags, options, last_error, ordering_key, gate, fairness_key
+    id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key,
+    {carried}, last_error, ordering_key, gate, fairness_key
 )
-SELECT id, $2::timestamptz, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-    job_group, tags, options, last_error, $3::text, $4::text,
+SELECT id, $2::timestamptz, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key,
+    {carried}, last_error, $3::text, $4::text,
     coalesce($5::text, (SELECT '' FROM windlass.queues q WHERE q.name = gone.queue AND q.fairness_keys_since IS NOT NULL))
 FROM gone;

@@ -1,8 +1,6 @@
 -- list_ended: jobs that succeeded or were cancelled, newest first. The caller adds one line for each filter.
 -- :before only lower numbers   :limit at most so many
-SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
-    attempts, failures, crashes, holds, progress, last_error,
-    state, result, why, ended_at
+SELECT {job}, state, result, why, ended_at
 FROM job_history WHERE id < :before
 /* filters */
 ORDER BY id DESC LIMIT :limit;

@@ -1,8 +1,6 @@
 -- list_live: jobs that have not ended, newest first. The caller adds one line for each filter.
 -- :before only lower numbers   :limit at most so many
-SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
-    attempts, failures, crashes, holds, progress, last_error,
-    gate, token, worker, since, boosted, cancel_requested
+SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM delayed_jobs WHERE id < :before
 /* filters */
 ORDER BY id DESC LIMIT :limit;

@@ -1,9 +1,7 @@
 -- pick: the first waiting jobs of one type and priority within a span of due times, whole rows as in read_live:
 -- reading each again by its number would cost a tenth of a claim. Nothing behind a gate, nothing that runs.
 -- ?1 type   ?2 priority   ?3 due after   ?4 due until   ?5 how many
-SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
-    attempts, failures, crashes, holds, progress, last_error,
-    gate, token, worker, since, boosted, cancel_requested
+SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM delayed_jobs
 WHERE type = ?1 AND priority = ?2 AND due > ?3 AND due <= ?4 AND gate IS NULL AND worker IS NULL
 ORDER BY due, id LIMIT ?5;

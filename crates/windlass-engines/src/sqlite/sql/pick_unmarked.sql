@@ -1,9 +1,7 @@
 -- pick_unmarked: of the very first waiting jobs of one type and priority, those that came in without a fairness key before others had
 -- one; whole rows as in pick.
 -- ?1 type   ?2 priority   ?3 how many are looked at   ?4 due until   ?5 how many
-SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
-    attempts, failures, crashes, holds, progress, last_error,
-    gate, token, worker, since, boosted, cancel_requested
+SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM (
     SELECT * FROM delayed_jobs
     WHERE type = ?1 AND priority = ?2 AND due <= ?4 AND gate IS NULL AND worker IS NULL

@@ -3,7 +3,7 @@
 -- ?8 why it is given up   ?9 ended at   ?10 worker   ?11 started at   ?12 ending   ?13 error of the attempt
 -- ?14 output   ?15 the token that settled it, or null
 INSERT INTO delayed_jobs_dlq
-SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
+SELECT id, type, priority, payload, enqueued_at, due, expires_at, {carried},
     ?3, ?4, ?5, ?6, progress, coalesce(?7, last_error), coalesce(?15, settled_by),
     ?8, ?9, ?10, ?11, ?12, ?13, ?14
 FROM delayed_jobs WHERE id = ?1 AND token IS ?2;

@@ -4,7 +4,7 @@
 -- ?8 state   ?9 keep until   ?10 result   ?11 why   ?12 ended at   ?13 worker   ?14 started at   ?15 ending
 -- ?16 error of the attempt   ?17 output   ?18 the token that settled it, or null
 INSERT OR FAIL INTO job_history
-SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
+SELECT id, type, priority, payload, enqueued_at, due, expires_at, {carried},
     ?3, ?4, ?5, ?6, progress, coalesce(?7, last_error), coalesce(?18, settled_by),
     ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17
 FROM delayed_jobs WHERE id = ?1 AND token IS ?2;

@@ -129,6 +129,7 @@ pub(in crate::worker) fn claimed(id: i64, token: ClaimToken, crashes: u32) -> Cl
         tags: vec![],
         group: None,
         retry: None,
+        provenance: Default::default(),
         timeout: None,
         counters: Counters { attempts: 1, crashes, ..Counters::default() },
         progress: None,

@@ -85,7 +85,9 @@ CREATE FUNCTION windlass.enqueue(
     retry jsonb DEFAULT NULL,
     request_id uuid DEFAULT NULL,
     ordering_key text DEFAULT NULL,
-    fairness_key text DEFAULT NULL
+    fairness_key text DEFAULT NULL,
+    caused_by text DEFAULT NULL,
+    trace_context text DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
@@ -98,7 +100,7 @@ BEGIN
         ARRAY[ROW (
             job_type, coalesce(payload, '{}'), queue, priority, delay, run_at, expires_in, expires_at, key,
             coalesce(key_scope, 'while-live'), coalesce(on_conflict, 'keep'), correlation_id, job_group, tags, label,
-            timeout, retry, ordering_key, fairness_key, NULL
+            timeout, retry, ordering_key, fairness_key, caused_by, trace_context, NULL
         )::windlass.new_job],
         request_id,
         NULL

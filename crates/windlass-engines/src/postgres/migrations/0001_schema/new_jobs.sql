@@ -35,6 +35,8 @@ CREATE TYPE windlass.new_job AS (
     retry jsonb,
     ordering_key text,
     fairness_key text,
+    caused_by text,
+    trace_context text,
     unreadable text
 );
 
@@ -148,6 +150,13 @@ BEGIN
         );
     ELSIF windlass.is_unprintable(job.correlation_id, 256) THEN
         RETURN format(printable, 'a correlation id', 256, windlass.shown(job.correlation_id));
+    ELSIF windlass.is_unprintable(job.caused_by, 256) THEN
+        RETURN format(printable, 'a cause', 256, windlass.shown(job.caused_by));
+    ELSIF job.trace_context !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN
+        RETURN format(
+            'expected a trace context of 55 characters as in the W3C header traceparent, got %s',
+            windlass.shown(job.trace_context)
+        );
     ELSIF windlass.is_unprintable(job.job_group, 256) THEN
         RETURN format(printable, 'a group''s name', 256, windlass.shown(job.job_group));
     ELSIF windlass.is_unprintable(job.ordering_key, 256) THEN
@@ -368,7 +377,8 @@ $no_instant$;
 CREATE FUNCTION windlass.read_job(job json) RETURNS windlass.new_job LANGUAGE plpgsql STABLE AS $read_job$
 DECLARE
     known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,'
-        'on_conflict,correlation_id,job_group,tags,label,timeout,retry,ordering_key,fairness_key}';
+        'on_conflict,correlation_id,job_group,tags,label,timeout,retry,ordering_key,fairness_key,'
+        'caused_by,trace_context}';
     pairs CONSTANT text := '\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}';
     body text := job::text;
     made windlass.new_job;
@@ -389,7 +399,7 @@ BEGIN
     SELECT * INTO field FROM json_to_record(job) AS f (
         job_type text, queue text, priority text, delay text, run_at text, expires_in text, expires_at text, key text,
         key_scope text, on_conflict text, correlation_id text, job_group text, tags json, label text, timeout text,
-        retry jsonb, ordering_key text, fairness_key text
+        retry jsonb, ordering_key text, fairness_key text, caused_by text, trace_context text
     );
     made.job_type := field.job_type;
     -- Not as a column of the record, which would take a payload of null for none.
@@ -408,6 +418,8 @@ BEGIN
     made.label := field.label;
     made.ordering_key := field.ordering_key;
     made.fairness_key := field.fairness_key;
+    made.caused_by := field.caused_by;
+    made.trace_context := field.trace_context;
     made.timeout := windlass.read_span(field.timeout);
     made.retry := field.retry;
     IF json_typeof(field.tags) = 'array' THEN

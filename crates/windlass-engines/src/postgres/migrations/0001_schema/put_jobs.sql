@@ -40,8 +40,9 @@ BEGIN
     IF job.retry IS NOT NULL THEN
         made.max_attempts := (windlass.check_retry(job.retry)).attempts;
     END IF;
-    IF job.label IS NOT NULL OR job.retry IS NOT NULL OR job.timeout IS NOT NULL OR job.key IS NOT NULL
-        OR job.ordering_key IS NOT NULL OR job.fairness_key IS NOT NULL THEN
+    IF num_nonnulls(
+        job.label, job.retry, job.timeout, job.key, job.ordering_key, job.fairness_key, job.caused_by, job.trace_context
+    ) > 0 THEN
         options := jsonb_strip_nulls(jsonb_build_object(
             'label', lower(job.label),
             'retry', job.retry,
@@ -51,7 +52,9 @@ BEGIN
             END,
             'on_conflict', CASE WHEN job.key IS NOT NULL AND job.on_conflict <> 'keep' THEN job.on_conflict END,
             'ordering_key', job.ordering_key,
-            'fairness_key', job.fairness_key
+            'fairness_key', job.fairness_key,
+            'caused_by', job.caused_by,
+            'trace_context', job.trace_context
         ));
         made.options := nullif(options, '{}');
     END IF;

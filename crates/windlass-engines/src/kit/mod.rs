@@ -1,0 +1,15 @@
+//! What engines do alike: the limits of a request, the rarer options of a job, and JSON in their columns.
+
+mod batch;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod job_options;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod json;
+
+pub(crate) use batch::check_batch_size;
+#[cfg(feature = "redis")]
+pub(crate) use job_options::Columns;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub(crate) use job_options::JobOptions;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub(crate) use json::{parse_error, to_json};
