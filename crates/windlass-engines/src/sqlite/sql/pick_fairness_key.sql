@@ -1,4 +1,5 @@
--- pick_fairness_key: the first waiting jobs of one type, priority and fairness key until a due time, whole rows as in pick.
+-- pick_fairness_key: reads the first waiting jobs of one type, priority and fairness key until a due time,
+-- whole rows as in pick.
 -- ?1 type   ?2 priority   ?3 fairness key   ?4 due until   ?5 how many
 SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
     attempts, failures, crashes, holds, progress, last_error,

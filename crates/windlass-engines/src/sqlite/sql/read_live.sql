@@ -1,4 +1,4 @@
--- read_live: one job that has not ended, and how it waits or runs.
+-- read_live: reads one job that has not ended, with its gate, claim and worker.
 -- ?1 id
 SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
     attempts, failures, crashes, holds, progress, last_error,
