@@ -1,5 +1,5 @@
-//! Rows as jobs and jobs as rows. Reading never fails for a damaged value: it is replaced and the damage is told,
-//! because one bad row must not keep others from being claimed or shown.
+//! Conversion between rows and jobs. Reading never fails for a damaged value: the value is replaced and the
+//! damage is reported, because one bad row must not keep others from being claimed or shown.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use super::store_error::StoreResult;
 use super::value::{Bits, Instant};
 
 /// How many columns all statements that read jobs share, in the same order:
-/// id, job_type, queue, priority, payload, created_at, scheduled_at, expires_at, key, correlation, job_group, tags,
-/// options, attempts, failures, crashes, holds, progress, last_error.
+/// id, job_type, queue, priority, payload, created_at, scheduled_at, expires_at, key, correlation,
+/// job_group, tags, options, attempts, failures, crashes, holds, progress, last_error.
 pub(super) const SHARED: usize = 19;
 
 /// `job_history.state` of a job that succeeded.
@@ -52,7 +52,7 @@ pub(super) struct Options {
     pub(super) ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fairness_key: Option<FairnessKey>,
-    /// What it was read from.
+    /// The text that the options were read from.
     #[serde(skip)]
     pub(super) source: Source,
 }
@@ -62,24 +62,24 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Options {
-    /// For the column; nothing if there is nothing to say.
+    /// The value for the column; nothing if all options are default.
     pub(super) fn to_column(&self) -> Option<String> {
         (*self != Self::default() || !self.source.is_none()).then(|| self.source.rewritten(self))
     }
 
-    /// From the column. What cannot be read counts as nothing.
+    /// Reads the column. Options that cannot be read count as none.
     pub(super) fn from_column(text: Option<&str>) -> Self {
         let known = |text| Some(Self { source: Source::verbatim(text), ..serde_json::from_str(text).ok()? });
         text.and_then(known).unwrap_or_default()
     }
 }
 
-/// JSON of one of our own types.
+/// Encodes one of our own types as JSON.
 pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
 }
 
-/// A job as it was read, and what was wrong with its row.
+/// A job as it was read, and the damage of its row.
 pub(super) struct Reading {
     pub(super) job: Job,
     pub(super) last_error: Option<JobError>,
@@ -119,18 +119,18 @@ pub(super) fn read_job(row: &Row, first: usize) -> StoreResult<Reading> {
     Ok(Reading { job, last_error, damage: from.damage })
 }
 
-/// The four counters, from a column on.
+/// Reads the four counters, from a column on.
 pub(super) fn counters(row: &Row, first: usize) -> StoreResult<Counters> {
     let count = |column: usize| -> StoreResult<u32> { Ok(unsigned(row.try_get::<_, i32>(first + column)?)) };
     Ok(Counters { attempts: count(0)?, failures: count(1)?, crashes: count(2)?, holds: count(3)? })
 }
 
-/// A count; one that cannot be counts as none.
+/// A count; a negative one counts as zero.
 pub(super) fn unsigned(count: i32) -> u32 {
     u32::try_from(count).unwrap_or(0)
 }
 
-/// Columns of a row, and the first damage that was met.
+/// Columns of a row, and the first damage that reading met.
 struct Columns<'r> {
     row: &'r Row,
     first: usize,
@@ -187,8 +187,8 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// A row of the live jobs as a record. Beyond the shared columns: gate, token, locked_by, locked_at, boosted,
-/// cancel_requested.
+/// Reads a row of the live jobs as a record. Beyond the shared columns: gate, token, locked_by, locked_at,
+/// boosted, cancel_requested.
 pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let worker: Option<Bits> = row.try_get(SHARED + 2)?;
     let state = match worker {
@@ -202,14 +202,14 @@ pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     record(row, state, now)
 }
 
-/// A dead letter as a record. Beyond the shared columns: error, ended_at.
+/// Reads a dead job as a record. Beyond the shared columns: error, ended_at.
 pub(super) fn dead_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(row.try_get(SHARED)?);
     let state = JobState::Dead { at: instant(row, SHARED + 1)?, error };
     record(row, state, now)
 }
 
-/// A row of the history as a record. Beyond the shared columns: state, result, why, ended_at.
+/// Reads a row of the history as a record. Beyond the shared columns: state, result, why, ended_at.
 pub(super) fn ended_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, SHARED + 3)?;
     let state = match row.try_get(SHARED)? {
@@ -226,17 +226,17 @@ fn record(row: &Row, state: JobState, now: Timestamp) -> StoreResult<StoredJob> 
     Ok(StoredJob { job, state, last_error, read_at: now })
 }
 
-/// An instant that may be missing, as in a row that was damaged.
+/// Reads an instant that may be missing, as in a damaged row.
 pub(super) fn instant(row: &Row, column: usize) -> StoreResult<Timestamp> {
     Ok(row.try_get::<_, Option<Instant>>(column)?.map_or(Timestamp::EPOCH, |at| at.0))
 }
 
-/// A gate, or nothing.
+/// Reads a gate, or nothing.
 pub(super) fn gate(row: &Row, column: usize) -> StoreResult<Option<Gate>> {
     Ok(row.try_get::<_, Option<&str>>(column)?.map(Gate::named))
 }
 
-/// An error as it is kept. What cannot be read is shown as it is.
+/// Reads a stored error. A text that cannot be read is shown as it is.
 pub(super) fn parse_error(text: &str) -> JobError {
     serde_json::from_str(text).unwrap_or_else(|_| JobError::new(ErrorKind::Failed, text))
 }
