@@ -1,5 +1,5 @@
-//! Rows as jobs and jobs as rows. Reading never fails for a damaged value: it is replaced and the damage is
-//! told, because one bad row must not keep others from being claimed or shown.
+//! Conversion of rows and jobs. Reading never fails for a damaged value: it is replaced and the damage is
+//! reported, because one damaged row must not keep others from being claimed or shown.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) struct Options {
     pub(super) ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fairness_key: Option<FairnessKey>,
-    /// What it was read from.
+    /// The text from which they were read.
     #[serde(skip)]
     pub(super) source: Source,
 }
@@ -54,31 +54,31 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Options {
-    /// For the column; nothing if there is nothing to say.
+    /// Encodes the options for the column; `None` if all have their defaults.
     pub(super) fn to_column(&self) -> Option<String> {
         (*self != Self::default() || !self.source.is_none()).then(|| self.source.rewritten(self))
     }
 
-    /// From the column. What cannot be read counts as nothing.
+    /// Decodes the column. Unreadable text counts as no options.
     pub(super) fn from_column(text: Option<&str>) -> Self {
         let known = |text| Some(Self { source: Source::verbatim(text), ..serde_json::from_str(text).ok()? });
         text.and_then(known).unwrap_or_default()
     }
 }
 
-/// JSON of one of our own types.
+/// Encodes one of our own types as JSON.
 pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
 }
 
-/// A job as it was read, and what was wrong with its row.
+/// A job as it was read, and the damage of its row.
 pub(super) struct Reading {
     pub(super) job: Job,
     pub(super) last_error: Option<JobError>,
     pub(super) damage: Option<String>,
 }
 
-/// Gives the names that belong to a type's number.
+/// Returns the names of a type by its number.
 pub(super) type Names<'a> = &'a dyn Fn(i64) -> Option<(TypeName, QueueName)>;
 
 /// Reads the columns that all three tables of jobs share.
@@ -120,7 +120,7 @@ pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> StoreResult<Reading> 
     Ok(Reading { job, last_error, damage: from.damage })
 }
 
-/// Columns of a row, and the first damage that was met.
+/// The columns of a row, and the first damage in it.
 struct Columns<'r, 's> {
     row: &'r Row<'s>,
     damage: Option<String>,
@@ -160,7 +160,7 @@ impl Columns<'_, '_> {
         }
     }
 
-    /// The text of a column that may be empty. Looked at in place: most are.
+    /// Reads the text of a column that may be empty. It is checked in place: most are empty.
     fn text(&mut self, column: usize) -> Option<String> {
         match self.row.get_ref(column) {
             Ok(ValueRef::Null) => None,
@@ -183,7 +183,7 @@ impl Columns<'_, '_> {
     }
 }
 
-/// A row of the live jobs as a record.
+/// Converts a row of the live jobs into a record.
 pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let gate = lossy(row, EXTRA)?;
     let worker: Option<[u8; 16]> = row.get(EXTRA + 2)?;
@@ -198,14 +198,14 @@ pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
     record(row, names, state, now)
 }
 
-/// A dead letter as a record.
+/// Converts a dead letter into a record.
 pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(&lossy(row, EXTRA)?.unwrap_or_default());
     let state = JobState::Dead { at: instant(row, EXTRA + 1)?, error };
     record(row, names, state, now)
 }
 
-/// A row of the history as a record.
+/// Converts a row of the history into a record.
 pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, EXTRA + 3)?;
     let state = match row.get(EXTRA)? {
@@ -229,13 +229,13 @@ fn instant(row: &Row<'_>, column: usize) -> StoreResult<Timestamp> {
     Ok(Timestamp::from_micros(row.get::<_, Option<i64>>(column)?.unwrap_or_default()))
 }
 
-/// An error as it is kept. What cannot be read is shown as it is.
+/// Decodes a stored error. Unreadable text becomes the message.
 pub(super) fn parse_error(text: &str) -> JobError {
     serde_json::from_str(text).unwrap_or_else(|_| JobError::new(ErrorKind::Failed, text))
 }
 
-/// The text of a column, with marks in place of what is no UTF-8. STRICT tables take any bytes as text, and
-/// whoever moves a job must not stumble over them.
+/// Reads the text of a column, with replacement characters for invalid UTF-8. STRICT tables accept any
+/// bytes as text, and they must not make a move of the job fail.
 pub(super) fn lossy(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -243,13 +243,13 @@ pub(super) fn lossy(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Str
     })
 }
 
-/// A count from its column; one that cannot be counts as the nearest that can.
+/// Reads a count from its column; a count out of range becomes the nearest valid one.
 pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
     let count: i64 = row.get(column)?;
     Ok(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
 }
 
-/// A token from its column.
+/// Decodes a token from its column.
 pub(super) fn token(bytes: [u8; 16]) -> ClaimToken {
     ClaimToken::from_bytes(bytes)
 }

@@ -1,6 +1,6 @@
 //! The statements, one in each file of `sql/`.
 
-/// The text of a statement, by the name of its file.
+/// Returns the text of a statement, by the name of its file.
 macro_rules! sql {
     ($name:literal) => {
         include_str!(concat!("sql/", $name, ".sql"))
