@@ -30,7 +30,7 @@ pub(super) async fn keep_listening(store: Weak<Store>, periods: Periods) {
     while store.strong_count() > 0 {
         let began = Instant::now();
         let Err(ended) = listen(&store, &periods, host).await else { return };
-        tracing::debug!(ended, "the listener's connection ended; it is made anew");
+        tracing::debug!(ended, "the listener's connection ended; it reconnects");
         if began.elapsed() > AGAIN_AFTER.1 {
             pause = AGAIN_AFTER.0;
         }
@@ -63,7 +63,7 @@ async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(
         tokio::select! {
             heard = tokio::time::timeout(periods.probe_every, messages.next()) => match heard {
                 Ok(Some(message)) => tell(store, message.get_channel_name() == own, message.get_payload_bytes()),
-                Ok(None) => return Err("it was closed".to_owned()),
+                Ok(None) => return Err("the connection was closed".to_owned()),
                 Err(_) => within(periods.heard_within, sink.ping::<redis::Value>()).await.map(drop)?,
             },
             // No notification comes if the engine is gone.

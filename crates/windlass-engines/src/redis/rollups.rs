@@ -203,8 +203,8 @@ fn read_sample(text: &str, now: Timestamp) -> StoredSample {
     }
 }
 
-/// Parses a number as the scripts read it: of at most 16 digits, since scripts tell them apart only up to
-/// there.
+/// Parses a number as the scripts read it: of at most 16 digits, since scripts distinguish numbers only up to
+/// that length.
 fn read_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| text.len() <= 16)
 }

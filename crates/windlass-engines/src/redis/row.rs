@@ -1,5 +1,6 @@
-//! Bytes as jobs and jobs as bytes. Scripts read the same state (`lua/parts/state.lua`); the body is ours alone. Reading never
-//! fails for a damaged value: it is replaced, because one bad job must not keep others from being claimed or shown.
+//! Conversion between bytes and jobs. Scripts read the same state (`lua/parts/state.lua`); only this file
+//! reads the options of the body. Reading never fails for a damaged value: it is replaced, because one bad
+//! job must not keep others from being claimed or shown.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use super::catalogue::Catalogue;
 use super::reply::ReplyReader;
 use super::store_error::StoreResult;
 
-/// Digits of an id. Ids of one length sort as their numbers do.
+/// Digits of an id. Ids of one length sort like their numbers.
 pub(super) const ID_DIGITS: usize = 14;
 
 pub(super) fn read_id(bytes: &[u8]) -> JobId {
@@ -34,7 +35,7 @@ pub(super) fn read_id(bytes: &[u8]) -> JobId {
     JobId(text.parse().unwrap_or_default())
 }
 
-/// JSON of one of our own types.
+/// Serializes one of our own types as JSON.
 pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
 }
@@ -73,8 +74,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What is stored of a job and never changes, unless its key's next one renews it: label, options and payload, a line
-/// each. Of these, only the payload may hold line breaks.
+/// The part of a job that never changes, unless a later job with its key renews it: label, options and
+/// payload, a line each. Of these, only the payload may contain line breaks.
 pub(super) fn body(new: &NewJob) -> String {
     let key = new.key.as_ref();
     let options = Options {
@@ -104,13 +105,13 @@ pub(super) struct State {
     pub(super) enqueued_at: Timestamp,
     pub(super) due: Timestamp,
     pub(super) counters: Counters,
-    /// Of a running job, and of the attempt that ended it.
+    /// The claim of a running job, or of the attempt that ended the job.
     pub(super) claim: Option<ClaimPart>,
-    /// When it ended.
+    /// When the job ended.
     pub(super) at: Timestamp,
 }
 
-/// Who runs or ran a job.
+/// Which worker runs or ran a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClaimPart {
     pub(super) token: ClaimToken,
@@ -121,7 +122,7 @@ pub(super) struct ClaimPart {
 const BOOSTED: u8 = 2;
 
 impl State {
-    /// Reads the bytes that `lua/parts/state.lua` describes. What is missing counts as zero.
+    /// Reads the bytes that `lua/parts/state.lua` describes. Missing bytes count as zero.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut from = Bytes(bytes);
         let [stage, flags] = from.take();
@@ -144,7 +145,7 @@ impl State {
     }
 }
 
-/// Bytes, taken from the front. What is not there is zero.
+/// Bytes, read from the front. Missing bytes are zero.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -161,12 +162,12 @@ impl Bytes<'_> {
     }
 }
 
-/// What is noted of a job.
+/// The notes of a job.
 #[derive(Debug, Default)]
 pub(super) struct Notes(HashMap<String, String>);
 
 impl Notes {
-    /// From names and values in turn.
+    /// Reads names and values in turn.
     pub(super) fn read(mut items: ReplyReader) -> StoreResult<Self> {
         let mut notes = HashMap::new();
         while !items.is_empty() {
@@ -184,7 +185,7 @@ impl Notes {
     }
 }
 
-/// A job as scripts give it.
+/// A job as scripts return it.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) id: JobId,
@@ -194,19 +195,19 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Takes id, state, body and notes from the front of a list.
+    /// Reads id, state, body and notes from the front of a list.
     pub(super) fn take(items: &mut ReplyReader) -> StoreResult<Self> {
         let id = read_id(&items.bytes()?);
         Self::take_rest(id, items)
     }
 
-    /// The same for a job whose id is known.
+    /// Reads state, body and notes of a job whose id is known.
     pub(super) fn take_rest(id: JobId, items: &mut ReplyReader) -> StoreResult<Self> {
         let state = State::read(&items.bytes()?);
         Ok(Self { id, state, body: items.bytes()?, notes: Notes::read(items.list()?)? })
     }
 
-    /// The job.
+    /// Builds the job.
     pub(super) fn job(&self, catalogue: &Catalogue) -> Job {
         let (label, options, payload) = split(&self.body);
         let options: Options = from_json(options).unwrap_or_default();
@@ -238,9 +239,9 @@ impl Row {
         }
     }
 
-    /// What keeps this job from being run as it was meant, if anything does.
+    /// Says which damage prevents this job from running as it was enqueued; `None` if there is none.
     pub(super) fn damage(&self, catalogue: &Catalogue) -> Option<&'static str> {
-        let Ok(body) = std::str::from_utf8(&self.body) else { return Some("its body is no text") };
+        let Ok(body) = std::str::from_utf8(&self.body) else { return Some("its body is not UTF-8 text") };
         let mut lines = body.splitn(3, '\n');
         let (Some(_), Some(options), Some(_)) = (lines.next(), lines.next(), lines.next()) else {
             return Some("its body is incomplete");
@@ -248,10 +249,10 @@ impl Row {
         if !options.is_empty() && from_json::<Options>(options).is_none() {
             return Some("its options cannot be read");
         }
-        catalogue.type_numbered(self.state.kind).is_none().then_some("nobody registered its type")
+        catalogue.type_numbered(self.state.kind).is_none().then_some("its type is not registered")
     }
 
-    /// The job and where it is.
+    /// Builds the job with its state.
     pub(super) fn record(&self, catalogue: &Catalogue, now: Timestamp) -> StoredJob {
         StoredJob {
             job: self.job(catalogue),
@@ -288,7 +289,7 @@ fn split(body: &[u8]) -> (&str, &str, &str) {
     (label, options, payload)
 }
 
-/// The names that belong to a type's number. One that nobody registered gets names that say so.
+/// The names of a type's number and its queue. An unregistered number gets names that say so.
 fn names(catalogue: &Catalogue, kind: u32) -> (TypeName, QueueName) {
     if let Some(entry) = catalogue.type_numbered(kind) {
         return (entry.spec.name.clone(), entry.spec.queue.clone());
@@ -298,12 +299,12 @@ fn names(catalogue: &Catalogue, kind: u32) -> (TypeName, QueueName) {
     (name, QueueName::parse(&unknown).expect("a number and a dash are plain"))
 }
 
-/// An error as it is kept. One that cannot be read is told as it is.
+/// Parses a stored error. A text that cannot be parsed becomes the message.
 pub(super) fn parse_error(text: &str) -> JobError {
     from_json(text).unwrap_or_else(|| JobError::new(ErrorKind::Failed, text))
 }
 
-/// Why a job is given up whose values in the store are not what was written.
+/// The error of a job that is dead because its values in the store are not what was written.
 pub(super) fn damaged(what: &str) -> JobError {
     JobError::new(ErrorKind::Undecodable, format!("its values in the store are damaged: {what}"))
 }
