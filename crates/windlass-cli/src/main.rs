@@ -102,7 +102,8 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
 /// Runs a command that uses the store.
 async fn on_the_store(command: &Command, config: Config, output: Output) -> Result<Code, Failure> {
     let adds_to_store = adds_to_store(command);
-    let engine = store::open(&config, if adds_to_store { IfMissing::Create } else { IfMissing::Refuse }).await?;
+    let engine =
+        store::open(&config, if adds_to_store { IfMissing::Create } else { IfMissing::Refuse }).await?;
     let input = Box::new(std::io::stdin());
     let mut context = Context { engine, config, output, input, ask: ask_terminal };
     context.declare_missing(adds_to_store).await?;
@@ -209,7 +210,10 @@ fn configured(global: &Global) -> Result<Config, Failure> {
     let file = config::find_file(global.config.as_deref(), &variables);
     let beside = config::DEFAULT_FILES.iter().filter(|name| std::path::Path::new(name).exists());
     if let (Some(file), 2..) = (&file, beside.count()) {
-        output(global).note(format!("the working directory has several configuration files; {} is used", file.display()));
+        output(global).note(format!(
+            "the working directory has several configuration files; {} is used",
+            file.display()
+        ));
     }
     let mut config = config::load(file.as_deref(), &variables).map_err(Failure::configuration)?;
     if let Some(named) = &global.db {

@@ -63,9 +63,8 @@ impl Output {
 
     /// Prints a value as JSON, over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(value).map_err(|why| {
-            Failure::new(Code::Failed, format!("writing the answer as JSON failed: {why}"))
-        })?;
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|why| Failure::new(Code::Failed, format!("writing the answer as JSON failed: {why}")))?;
         self.line(text)
     }
 

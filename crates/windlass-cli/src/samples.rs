@@ -193,6 +193,6 @@ async fn work(for_millis: u64, ctx: &Context) {
 enum SampleError {
     #[error("the feed did not answer; the next attempt will succeed")]
     NotYet,
-    #[error("the record is invalid; no attempt can import it")]
+    #[error("the record is invalid and cannot be imported")]
     Hopeless,
 }

@@ -237,14 +237,18 @@ async fn change(
     if scope_of(name, context) == LimitScope::Process {
         let why =
             format!("breaker {name} has the scope `process`: {OF_EACH}, which no other process can change");
-        let hint = "set `scope = \"store\"` in the configuration of all workers, so that they share the breaker";
+        let hint =
+            "set `scope = \"store\"` in the configuration of all workers, so that they share the breaker";
         return Err(Failure::new(Code::Refused, why).hint(hint.to_owned()));
     }
     let engine: Arc<dyn Engine> = Arc::clone(&context.engine);
     let changed = change_breaker(&engine, name, event).await?;
     match changed.answer {
         Some(()) => Ok((changed.state, changed.now)),
-        None => Err(Failure::new(Code::Failed, format!("breaker {name} was not changed: other processes changed it at the same time; try again"))),
+        None => Err(Failure::new(
+            Code::Failed,
+            format!("breaker {name} was not changed: other processes changed it at the same time; try again"),
+        )),
     }
 }
 

@@ -58,8 +58,11 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
         config.queues.iter().map(|queue| format!("{} ({} slots)", queue.name, queue.concurrency)).collect();
     output.line(format!("queues  {}", queues.join(", ")))?;
     let types: Vec<_> = config.types.iter().map(|spec| format!("{} in {}", spec.name, spec.queue)).collect();
-    let types =
-        if types.is_empty() { "none; workers register their types at start".to_owned() } else { types.join(", ") };
+    let types = if types.is_empty() {
+        "none; workers register their types at start".to_owned()
+    } else {
+        types.join(", ")
+    };
     output.line(format!("types   {types}"))?;
     output.line(format!("retry   {}", config.retry.name()))?;
     Ok(Code::Ok)

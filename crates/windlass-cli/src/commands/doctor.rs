@@ -110,7 +110,10 @@ fn of_spool_disk(config: &Config) -> Option<Finding> {
             };
             (grade, format!("the disk of {} has {} MiB of free space", path.display(), room / MIB))
         }
-        Err(error) => (Grade::Unread, format!("the free space on the disk of {} cannot be read: {error}", path.display())),
+        Err(error) => (
+            Grade::Unread,
+            format!("the free space on the disk of {} cannot be read: {error}", path.display()),
+        ),
     };
     let advice = "free some space on it, or set another `path` under [fallback]: without free space new jobs are refused while the server is unavailable";
     let advice = (grade != Grade::Good).then(|| advice.to_owned());

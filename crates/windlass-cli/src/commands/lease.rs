@@ -228,7 +228,9 @@ async fn asked_before(duty: &DutyName, context: &mut Context) -> Result<Code, Fa
         Right::Lease(_) => {}
     }
     let done = json!({ "duty": duty, "asked": true });
-    context.output.either(&done, || format!("the leader of {duty} was already asked to step down, and does so soon"))?;
+    context
+        .output
+        .either(&done, || format!("the leader of {duty} was already asked to step down, and does so soon"))?;
     Ok(Code::Ok)
 }
 

@@ -272,8 +272,11 @@ async fn resume(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure
     let queue = &args.queue;
     let answer = context.engine.resume(queue).await?;
     changed(answer, queue, context).await?;
-    let text =
-        if answer == Changed::Done { format!("{queue} is resumed") } else { format!("{queue} was not paused") };
+    let text = if answer == Changed::Done {
+        format!("{queue} is resumed")
+    } else {
+        format!("{queue} was not paused")
+    };
     context.output.either(&json!({ "queue": queue, "paused": false }), || text)?;
     Ok(Code::Ok)
 }

@@ -61,15 +61,19 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
         counts.dead_letters
     ))?;
     if let Some(Replaced { times, last }) = replaced {
-        let loss = "the store was found emptied or restored to an older state: jobs stored in between are lost";
+        let loss =
+            "the store was found emptied or restored to an older state: jobs stored in between are lost";
         context.output.line(format!("{loss}; {times} times, the last time at {last}"))?;
     }
     if let Some(fallback) = fallback {
         let FallbackStatus { active, primary, primary_healthy, spool_size, uncertain, spool_trouble, .. } =
             fallback;
         let health = if primary_healthy { "is available" } else { "is unavailable" };
-        let doubtful =
-            if uncertain > 0 { format!(", {uncertain} of them need an operator's decision") } else { String::new() };
+        let doubtful = if uncertain > 0 {
+            format!(", {uncertain} of them need an operator's decision")
+        } else {
+            String::new()
+        };
         let text =
             format!("{primary} {health}; new jobs go to {active}; {spool_size} in the spool{doubtful}");
         context.output.line(text)?;

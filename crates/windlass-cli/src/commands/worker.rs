@@ -93,7 +93,9 @@ async fn show(args: &WorkerArgs, context: &mut Context) -> Result<Code, Failure>
     let missing = || Failure::not_found(format_args!("worker {}", printable(&args.id)));
     let worker = found.next().filter(|_| !prefix.is_empty()).ok_or_else(missing)?;
     if found.next().is_some() {
-        return Err(Failure::usage(format!("expected the prefix of one worker's id, got {prefix}, which several share; give more of the id")));
+        return Err(Failure::usage(format!(
+            "expected the prefix of one worker's id, got {prefix}, which several share; give more of the id"
+        )));
     }
     if context.output.is_json() {
         context.output.json(&WorkerView::from(worker))?;

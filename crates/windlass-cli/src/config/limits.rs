@@ -99,7 +99,9 @@ fn read_rate_limit(entry: &Entry, problems: &mut ConfigErrors) -> Option<RateLim
     let types = section.get("types", types).unwrap_or_default();
     let Some(limit) = limit else {
         if section.place("limit").is_none() {
-            let message = format!("expected `limit` in {title}, got none; set the number of tokens of each period `per`");
+            let message = format!(
+                "expected `limit` in {title}, got none; set the number of tokens of each period `per`"
+            );
             section.problems().push(ConfigError::at(&entry.key_place, message));
         }
         return None;

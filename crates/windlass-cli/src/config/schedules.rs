@@ -62,8 +62,9 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut ConfigErrors)
     let catch_up = read_catch_up(&mut section);
     let overlap = section.get("overlap", word(OVERLAPS)).unwrap_or_default();
     if is_missing {
-        let message =
-            format!("expected `schedule` and `job` in {title}, got none or one; set when it runs and the type of its jobs");
+        let message = format!(
+            "expected `schedule` and `job` in {title}, got none or one; set when it runs and the type of its jobs"
+        );
         section.problems().push(ConfigError::at(&entry.key_place, message));
     }
     let (schedule, job_type) = match (schedule, job_type) {

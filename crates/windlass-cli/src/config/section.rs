@@ -29,7 +29,8 @@ impl<'a, 'p> Section<'a, 'p> {
             Some(Value::Table(table)) => Some(table),
             Some(other) => {
                 let message = format!("expected {name} to be a table, got {}", other.describe());
-                problems.push(ConfigError::at(&node.expect("an entry with a value has a node").place, message));
+                problems
+                    .push(ConfigError::at(&node.expect("an entry with a value has a node").place, message));
                 None
             }
         };

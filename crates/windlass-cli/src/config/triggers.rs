@@ -53,7 +53,9 @@ fn read_one(
     let template = read_job(&mut section, labels);
     let wait_for_retries = section.get("wait_for_retries", boolean).unwrap_or_default();
     if is_missing {
-        let message = format!("expected `watch` and `job` in {title}, got none or one; set the group and the type of the job");
+        let message = format!(
+            "expected `watch` and `job` in {title}, got none or one; set the group and the type of the job"
+        );
         section.problems().push(ConfigError::at(&entry.key_place, message));
     }
     section.finish();

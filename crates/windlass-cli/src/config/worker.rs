@@ -109,9 +109,11 @@ fn check_rotation(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
             "expected no `maintenance_rotation` with a `maintenance_mode` of {}",
             settings.maintenance_mode
         );
-        section
-            .problems()
-            .push(ConfigError::at(&place, why).hint("only a leader can release a duty to another process; remove it, or use the mode `lease`"));
+        section.problems().push(
+            ConfigError::at(&place, why).hint(
+                "only a leader can release a duty to another process; remove it, or use the mode `lease`",
+            ),
+        );
     }
 }
 

@@ -96,7 +96,10 @@ impl Place {
             _ if !self.config.store.engine.is_server() => place,
             Some(FallbackChoice::Memory) => format!("{place}, or in memory while the server is unavailable"),
             Some(FallbackChoice::Sqlite) => {
-                format!("{place}, or in {} while the server is unavailable", self.config.fallback.path.display())
+                format!(
+                    "{place}, or in {} while the server is unavailable",
+                    self.config.fallback.path.display()
+                )
             }
             _ => place,
         }

@@ -91,9 +91,10 @@ pub(crate) async fn retry(args: &RetryArgs, context: &mut Context) -> Result<Cod
 pub(crate) async fn retry_one(id: JobId, context: &Context) -> Result<(), Failure> {
     match context.engine.retry(id).await? {
         RetryAnswer::Retried => Ok(()),
-        RetryAnswer::NotRetryable(phase) => {
-            Err(Failure::new(Code::Refused, format!("job {id} is {phase}; only a dead, scheduled or parked job can be retried")))
-        }
+        RetryAnswer::NotRetryable(phase) => Err(Failure::new(
+            Code::Refused,
+            format!("job {id} is {phase}; only a dead, scheduled or parked job can be retried"),
+        )),
         RetryAnswer::KeyHeld(holder) => {
             let message = format!("job {id} cannot be retried: job {holder} holds its key now");
             Err(Failure::new(Code::Refused, message))
@@ -111,8 +112,10 @@ pub(crate) async fn priority(args: &PriorityArgs, context: &mut Context) -> Resu
         Changed::Unchanged => {
             let record = context.job(id).await?;
             if record.phase().has_ended() || record.job.priority != priority {
-                let message =
-                    format!("job {id} is {}; only the priority of a waiting job can be changed", record.phase());
+                let message = format!(
+                    "job {id} is {}; only the priority of a waiting job can be changed",
+                    record.phase()
+                );
                 return Err(Failure::new(Code::Refused, message));
             }
         }

@@ -107,9 +107,7 @@ impl Draft {
         let Some(key) = self.key.clone() else {
             return match (&self.key_scope, self.on_conflict) {
                 (None, None) => Ok(None),
-                _ => Err(Failure::usage(
-                    "expected a key with its scope or its rule for conflicts, got none",
-                )),
+                _ => Err(Failure::usage("expected a key with its scope or its rule for conflicts, got none")),
             };
         };
         let scope = self.key_scope.as_deref().map(parse_scope).transpose().map_err(Failure::usage)?;

@@ -152,8 +152,9 @@ pub(crate) async fn enqueue(args: &EnqueueArgs, context: &mut Context) -> Result
 
 fn random() -> Result<u128, Failure> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|why| Failure::new(Code::Failed, format!("reading random bits from the system failed: {why}")))?;
+    getrandom::fill(&mut bytes).map_err(|why| {
+        Failure::new(Code::Failed, format!("reading random bits from the system failed: {why}"))
+    })?;
     Ok(u128::from_be_bytes(bytes))
 }
 
@@ -217,7 +218,10 @@ async fn send(
         match context.engine.enqueue(request.clone()).await {
             Err(error) if error.is_unknown() && repeats < REPEATS_MAX => repeats += 1,
             Err(error) => {
-                let hint = format!("repeat the command with --request-id {}: this creates no second job", request.request);
+                let hint = format!(
+                    "repeat the command with --request-id {}: this creates no second job",
+                    request.request
+                );
                 let unknown = error.is_unknown();
                 let failure = Failure::from(error);
                 return Err(if unknown { failure.hint(hint) } else { failure });

@@ -15,7 +15,7 @@ pub(crate) fn explain(
     let now = record.read_at;
     match &record.state {
         JobState::Waiting { gate: Some(gate) } => match ahead.filter(|_| gate.is_of_ordering_key()) {
-            Some(ahead) => format!("parked: {}; job {ahead} is before it", gate.explain()),
+            Some(ahead) => format!("parked: {}; it waits for job {ahead}", gate.explain()),
             None => format!("parked: {}", gate.explain()),
         },
         JobState::Waiting { gate: None } => waiting(record, queue, kind),

@@ -25,7 +25,7 @@ pub(super) fn row(lock: &LockRecord, workers: &[WorkerSighting], now: Timestamp)
         nothing(),
         nothing(),
         nothing(),
-        "under a lock".to_owned(),
+        "under an advisory lock".to_owned(),
     ];
     cells.into_iter().map(Cell::new).collect()
 }
@@ -47,7 +47,7 @@ pub(super) fn pairs(lock: &LockRecord, workers: &[WorkerSighting]) -> Vec<(&'sta
         ("leader", leader(lock, workers)),
         ("since", noted.map(|(_, since)| since.to_string()).unwrap_or_default()),
         ("session", session.unwrap_or_default()),
-        ("remark", "under the advisory lock of a session; statistics are kept with leases only".to_owned()),
+        ("remark", "under an advisory lock of a session; statistics are kept with leases only".to_owned()),
     ]
 }
 

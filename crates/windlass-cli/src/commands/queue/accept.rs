@@ -112,7 +112,8 @@ async fn warn_of_what_holds(queue: &QueueStatus, context: &mut Context) -> Resul
 fn timed_out(args: &DrainArgs, queue: &QueueStatus) -> Failure {
     let waited = show_span(args.timeout.unwrap_or_default());
     let message = format!("{} still has {} jobs after {waited}", args.queue, show_left(queue));
-    let hint = "the queue stays shut: open it with `windlass queue open`, or repeat the command to wait longer";
+    let hint =
+        "the queue stays shut: open it with `windlass queue open`, or repeat the command to wait longer";
     Failure::new(Code::TimedOut, message).hint(hint)
 }
 

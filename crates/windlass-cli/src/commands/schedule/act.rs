@@ -100,11 +100,7 @@ pub(super) async fn skip_next(name: &ScheduleName, context: &mut Context) -> Res
 
 pub(super) async fn remove(args: &RemoveArgs, context: &mut Context) -> Result<Code, Failure> {
     let name = &args.name;
-    context.confirm(
-        args.yes,
-        &format!("this deletes schedule {name}; its jobs stay"),
-        name.as_str(),
-    )?;
+    context.confirm(args.yes, &format!("this deletes schedule {name}; its jobs stay"), name.as_str())?;
     if schedules(context).remove(name).await? == Changed::NotFound {
         return Err(Failure::not_found(format_args!("schedule {name}")).hint("see `windlass schedule list`"));
     }

@@ -49,7 +49,10 @@ pub(super) async fn backfill(args: &BackfillArgs, context: &mut Context) -> Resu
         return preview(name, &ticks, context);
     }
     let count = ticks.len();
-    let impact = format!("this enqueues up to {count} jobs of {name}, for the ticks from {} to {}", args.from, args.to);
+    let impact = format!(
+        "this enqueues up to {count} jobs of {name}, for the ticks from {} to {}",
+        args.from, args.to
+    );
     context.confirm(args.yes, &impact, name.as_str())?;
     let put = schedules.run_ticks(name, &ticks).await?;
     let made = put.iter().filter(|put| put.new_job().is_some()).count();
@@ -61,9 +64,9 @@ pub(super) async fn backfill(args: &BackfillArgs, context: &mut Context) -> Resu
     let value = json!({
         "name": name, "ticks": count, "jobs": made, "made_before": kept, "refused": count - made - kept, "why": refused,
     });
-    context
-        .output
-        .either(&value, || format!("{made} jobs of {name} enqueued; {kept} ticks had enqueued their job before"))?;
+    context.output.either(&value, || {
+        format!("{made} jobs of {name} enqueued; {kept} ticks had enqueued their job before")
+    })?;
     match refused {
         Some(why) => {
             context.output.note(format!("{} jobs were refused: {why}", count - made - kept));

@@ -89,10 +89,8 @@ pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<
     match (file, schedule.window().except_holidays) {
         (Some(path), true) => holidays_file(path).map_err(Failure::usage),
         (None, false) => Ok(Holidays::default()),
-        (None, true) => {
-            Err(Failure::usage("the schedule says `except holidays`, but no holidays are given")
-                .hint("name a file with --holidays, with a date and a name a line"))
-        }
+        (None, true) => Err(Failure::usage("the schedule says `except holidays`, but no holidays are given")
+            .hint("name a file with --holidays, with a date and a name a line")),
         (Some(_), false) => {
             Err(Failure::usage("--holidays changes nothing: the schedule runs on holidays too")
                 .hint("add `except holidays` to the schedule, or leave --holidays out"))

@@ -57,12 +57,8 @@ pub(super) async fn diff(context: &mut Context) -> Result<Code, Failure> {
 /// from a configuration.
 fn not_declared(stored: &StoredTrigger) -> (&'static str, &'static str) {
     match stored.record.origin {
-        Origin::Configuration => {
-            ("no longer declared", "it continues until `windlass trigger remove`")
-        }
+        Origin::Configuration => ("no longer declared", "it continues until `windlass trigger remove`"),
         Origin::Code => ("declared in code", "the application declares it; this configuration does not"),
-        Origin::Cli => {
-            ("stored at the command line", "it continues until `windlass trigger remove`")
-        }
+        Origin::Cli => ("stored at the command line", "it continues until `windlass trigger remove`"),
     }
 }

@@ -15,8 +15,9 @@ use crate::output::printable;
 pub(super) async fn list(context: &mut Context) -> Result<Code, Failure> {
     let read = triggers(context).all().await?;
     for (name, _) in &read.damaged {
-        let note =
-            format!("completion trigger {name} cannot be read; delete it with `windlass trigger remove {name}`");
+        let note = format!(
+            "completion trigger {name} cannot be read; delete it with `windlass trigger remove {name}`"
+        );
         context.output.note(note);
     }
     if context.output.is_json() {
