@@ -97,7 +97,10 @@ const ALONE: [(&str, &str); 11] = [
         "another worker has to lead within 200 ms of an end, with hundreds of workers running",
     ),
     ("crates/windlass/tests/worker/main.rs", "duties have to be begun within 100 ms"),
-    ("crates/windlass/tests/worker_fallback/main.rs", "duties have to be begun within 100 ms, while stores become unavailable"),
+    (
+        "crates/windlass/tests/worker_fallback/main.rs",
+        "duties have to be begun within 100 ms, while stores become unavailable",
+    ),
     ("crates/windlass/tests/worker_postgres/main.rs", "a job has to be picked up within 10 ms, usually"),
     ("crates/windlass/tests/worker_redis/main.rs", "a job has to be picked up within 10 ms, usually"),
     ("crates/windlass/tests/worker_sqlite/main.rs", "duties have to be begun within 100 ms"),

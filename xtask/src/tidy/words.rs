@@ -119,13 +119,14 @@ fn gone(word: &str) -> Option<String> {
 fn has_phrase(line: &str, phrase: &str) -> bool {
     let line = line.to_lowercase();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(phrase).any(|(at, _)| {
-        !line[..at].ends_with(is_word) && !line[at + phrase.len()..].starts_with(is_word)
-    })
+    line.match_indices(phrase)
+        .any(|(at, _)| !line[..at].ends_with(is_word) && !line[at + phrase.len()..].starts_with(is_word))
 }
 
 fn unnamed(phrase: &str) -> String {
-    format!("expected the name of the actor or the number, got \"{phrase}\": the worker, another process, the caller, no process")
+    format!(
+        "expected the name of the actor or the number, got \"{phrase}\": the worker, another process, the caller, no process"
+    )
 }
 
 #[cfg(test)]
@@ -140,7 +141,11 @@ mod tests {
     fn a_phrase_without_an_actor_is_found_in_comments_texts_and_docs() {
         for phrase in PHRASES {
             assert_eq!(count("crates/a/src/b.rs", &format!("/// {phrase} runs it.")), 1, "{phrase}");
-            assert_eq!(count("docs/a.md", &format!("Then {} runs it.", phrase.to_uppercase())), 1, "{phrase}");
+            assert_eq!(
+                count("docs/a.md", &format!("Then {} runs it.", phrase.to_uppercase())),
+                1,
+                "{phrase}"
+            );
         }
     }
 
