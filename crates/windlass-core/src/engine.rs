@@ -302,8 +302,7 @@ pub enum Hint {
     Cancel(Fence),
     /// The lease of this duty is free, or its holder was asked to give way.
     Lease(DutyName),
-    /// A write removed jobs from the ready or running jobs that a trigger watches: a process should
-    /// evaluate it.
+    /// Jobs that a trigger watches have ended: a process should evaluate the trigger.
     Trigger,
     /// Anything may have changed; another process wrote.
     Any,

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!([1; 2].map(|_| switch.failed(SECOND, SECOND)), [false, false]);
         switch.succeeded(SECOND);
         assert_eq!([1; 3].map(|_| switch.failed(SECOND, SECOND)), [false, false, true]);
-        assert!(!switch.failed(SECOND, SECOND), "it went away before");
+        assert!(!switch.failed(SECOND, SECOND), "it had switched already");
         assert_eq!((switch.side(), switch.is_healthy()), (Side::Spool, false));
     }
 

@@ -221,7 +221,7 @@ pub const MINUTES_KEPT_MIN: Duration = Duration::from_secs(60 * 60);
 pub const MINUTES_KEPT_MAX: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 /// A worker flushes its sample this often, if it has measured something.
 pub const DELTA_EVERY: Duration = Duration::from_secs(10);
-/// Samples are rolled up this often while jobs run.
+/// The usual interval between two rollup rounds.
 pub const FOLD_EVERY: Duration = Duration::from_secs(10);
-/// Samples are rolled up this often while nothing happens.
+/// The interval between two rollup rounds while nothing happens.
 pub const FOLD_IDLE: Duration = Duration::from_secs(60);

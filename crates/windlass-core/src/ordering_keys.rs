@@ -41,7 +41,11 @@ mod tests {
     fn the_oldest_goes_out_when_nobody_is_and_only_then() {
         assert_eq!(next_out(None, Some(JobId(3))), Some(JobId(3)));
         assert_eq!(next_out(Some(JobId(1)), Some(JobId(3))), None);
-        assert_eq!(next_out(Some(JobId(9)), Some(JobId(3))), None, "a younger job that is the head stays the head");
+        assert_eq!(
+            next_out(Some(JobId(9)), Some(JobId(3))),
+            None,
+            "a younger job that is the head stays the head"
+        );
         assert_eq!(next_out(None, None), None);
     }
 

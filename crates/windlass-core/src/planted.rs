@@ -17,7 +17,7 @@ pub enum Bug {
     /// A query whether a request was stored leaves no tombstone, so that the request is stored after the
     /// answer no.
     LateRequestIsStored,
-    /// An enqueue is acknowledged though the store did not answer.
+    /// An enqueue is acknowledged though the store returned an error.
     AcknowledgeBeforeWrite,
     /// A claim whose answer was lost is forgotten instead of repeated.
     ForgetLostClaim,

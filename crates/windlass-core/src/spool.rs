@@ -193,8 +193,8 @@ impl StagedBatch {
             return Ok(());
         }
         let why = format!(
-            "job {job} is on its way to another store, and may be there by now; when that store answers, job {job} says under \
-             which number it is there"
+            "job {job} is being moved to another store, and may be there already; once that store is available, job {job} \
+             shows its id there"
         );
         Err(EngineError::Busy { why })
     }

@@ -53,7 +53,7 @@ pub struct LeaseCall(u64);
 /// What the shell around a lease client must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseEffect {
-    /// Stop this duty at once: the lease is lost, given back, or can no longer be trusted.
+    /// Stop this duty at once: the lease is lost, released, or can no longer be trusted.
     Stop(LeaseFence),
     /// Do this duty from now on, under this fence.
     Start {

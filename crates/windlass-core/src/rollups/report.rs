@@ -63,7 +63,7 @@ impl By {
 /// Why a range cannot be reported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// It ends before it begins.
+    /// It does not begin before it ends.
     #[error("expected a range that begins before it ends, got {from} to {until}")]
     Empty {
         /// Its beginning.

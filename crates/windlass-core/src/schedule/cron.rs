@@ -53,10 +53,12 @@ impl Cron {
         }
     }
 
-    /// Whether it is a beat rather than certain times of day: every minute or the minute begins with `*`, or every hour.
+    /// Whether it is a beat rather than certain times of day: every minute or the minute begins with `*`,
+    /// or every hour.
     ///
-    /// It decides what happens when clocks change. `*/5 9-16 * * *` and `0 * * * *` are beats and follow elapsed time;
-    /// `30 2 * * *`, `0 2,14 * * *` and `0 */12 * * *` are appointments and are kept, each once.
+    /// It decides what happens when clocks change. `*/5 9-16 * * *` and `0 * * * *` are beats and follow
+    /// elapsed time; `30 2 * * *`, `0 2,14 * * *` and `0 */12 * * *` are appointments and are kept, each
+    /// once.
     pub fn is_beat(&self) -> bool {
         self.minute.is_star() || self.minute.is_every() || self.hour.is_every()
     }

@@ -16,7 +16,7 @@ pub enum ScheduleError {
         got: usize,
     },
     /// A character that is not visible.
-    #[error("expected a schedule of printable characters, got {got:?} at character {at}; type it anew")]
+    #[error("expected a schedule of printable characters, got {got:?} at character {at}; type it again")]
     Unprintable {
         /// The character.
         got: char,

@@ -49,8 +49,8 @@ fn check_interval(schedule: &Schedule) -> Result<(), ScheduleError> {
     }
     let hours = schedule.window.hours_or_all_day();
     let open = Duration::from_secs(60 * hours.minutes());
-    // At its end a window that goes to midnight is closed already. But on a day of 25 hours it would be open, and an
-    // interval of a day would run twice on that day alone.
+    // At its end a window that goes to midnight is closed already. But on a day of 25 hours it would be
+    // open, and an interval of a day would run twice on that day alone.
     if interval > open || (interval == open && !hours.includes_its_end()) {
         let (interval, window) = (show_span(interval), show_span(open));
         return Err(ScheduleError::IntervalOverWindow { interval, window });

@@ -121,8 +121,8 @@ impl StoredSchedule {
         record.source = Source::of(text, "made_none");
         // An alert in the words of a newer version cannot be read, which is no reason to reject the
         // schedule.
-        if let Ok(WithNews { made_none: Some(made_none) }) = serde_json::from_str(text) {
-            made_none.tell(&mut record);
+        if let Ok(WithMadeNone { made_none: Some(made_none) }) = serde_json::from_str(text) {
+            made_none.apply_to(&mut record);
         }
         let is_sound = record.spec.name == *name && record.spec.check_kept().is_ok();
         is_sound.then(|| Self { version, last_job: last_job.map(JobId), record })
@@ -143,7 +143,7 @@ impl StoredSchedule {
 /// What a store that cannot format our texts adds to the record of a firing if a tick made no job: the
 /// answer as it got it.
 #[derive(Deserialize)]
-struct WithNews {
+struct WithMadeNone {
     #[serde(default)]
     made_none: Option<MadeNone>,
 }
@@ -157,7 +157,7 @@ struct MadeNone {
 }
 
 impl MadeNone {
-    fn tell(self, record: &mut ScheduleRecord) {
+    fn apply_to(self, record: &mut ScheduleRecord) {
         let refused = self.refusal.map(|why| Put::Answered(EnqueueAnswer::Refused(why)));
         let put = refused.or(self.overlaps.map(|job| Put::Overlaps(JobId(job))));
         if let Some(alarm) = put.and_then(|put| record.news_of(self.tick, &put)) {
@@ -176,8 +176,9 @@ impl ScheduleRecord {
                 answer.job().err().map(|why| ScheduleAlert::Refused { tick, why: why.to_string() })
             }
             Put::Overlaps(job) => {
-                let is_told = matches!(known, Some(ScheduleAlert::Overlaps { job: told, .. }) if told == job);
-                (!is_told).then_some(ScheduleAlert::Overlaps { tick, job: *job })
+                let is_reported =
+                    matches!(known, Some(ScheduleAlert::Overlaps { job: reported, .. }) if reported == job);
+                (!is_reported).then_some(ScheduleAlert::Overlaps { tick, job: *job })
             }
         }
     }

@@ -60,7 +60,7 @@ impl TriggerFiring {
     pub fn kept(&self, job: &EnqueueAnswer) -> TriggerRecord {
         let mut record = (*self.to).clone();
         if let EnqueueAnswer::Refused(why) = job {
-            record.tell_of(why);
+            record.record_refusal(why);
         }
         record
     }

@@ -69,7 +69,7 @@ impl StoredTrigger {
         let mut record: TriggerRecord = serde_json::from_str(text).ok()?;
         record.source = Source::of(text, "refusal");
         if let Some(why) = serde_json::from_str::<Refused>(text).ok()?.refusal {
-            record.tell_of(&why);
+            record.record_refusal(&why);
         }
         (record.spec.name == *name).then(|| Self {
             version,
@@ -108,7 +108,7 @@ struct Refused {
 
 impl TriggerRecord {
     /// Notes that the job of the last firing was refused.
-    pub(super) fn tell_of(&mut self, why: &Refusal) {
+    pub(super) fn record_refusal(&mut self, why: &Refusal) {
         let at = self.last_fired.unwrap_or(self.stored_at);
         self.alert = Some(TriggerAlert { at, why: why.to_string() });
     }

@@ -24,14 +24,22 @@ impl LeaseClient {
         // If the request was sent again meanwhile, the newer answer decides, except about granted terms.
         let is_newest = self.request.as_ref().is_some_and(|request| request.newest == call);
         match answer {
-            Ok(answers) if answers.len() == sent.duties.len() => self.apply_answers(sent, answers, is_newest, now),
+            Ok(answers) if answers.len() == sent.duties.len() => {
+                self.apply_answers(sent, answers, is_newest, now)
+            }
             // An answer of another length belongs to another request and says nothing about this one.
             Ok(_) => self.apply_failure(&sent, is_newest, true, now),
             Err(error) => self.apply_failure(&sent, is_newest, error.is_unknown(), now),
         }
     }
 
-    fn apply_answers(&mut self, sent: Sent, answers: Vec<Taking>, is_newest: bool, now: Moment) -> Vec<LeaseEffect> {
+    fn apply_answers(
+        &mut self,
+        sent: Sent,
+        answers: Vec<Taking>,
+        is_newest: bool,
+        now: Moment,
+    ) -> Vec<LeaseEffect> {
         if is_newest {
             (self.request, self.requests_failed) = (None, 0);
         }
@@ -50,7 +58,13 @@ impl LeaseClient {
 
     /// Handles a request without an answer. Terms that may have been granted are requested under the same
     /// id until the store says what became of them, or released if the request was abandoned.
-    fn apply_failure(&mut self, sent: &Sent, is_newest: bool, in_doubt: bool, now: Moment) -> Vec<LeaseEffect> {
+    fn apply_failure(
+        &mut self,
+        sent: &Sent,
+        is_newest: bool,
+        in_doubt: bool,
+        now: Moment,
+    ) -> Vec<LeaseEffect> {
         if is_newest {
             self.try_later(in_doubt, now);
             return Vec::new();
