@@ -1,5 +1,5 @@
-//! `cargo xtask ci`: everything that must pass before a change lands. It goes on after a failure, so that
-//! one run shows all that is wrong.
+//! `cargo xtask ci`: everything that must pass before a change lands. It continues after a failure, so that
+//! one run shows all errors.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::{command, features, peers, test, tidy};
 
 type Chore<'a> = dyn Fn() -> Result<(), String> + 'a;
 
-/// Runs every step and ends with a summary.
+/// Runs every step and prints a summary.
 pub(crate) fn run() -> Result<(), String> {
     let for_tests = features::for_tests(&command::root())?;
     let for_users = features::for_users(&command::root())?;
@@ -25,7 +25,8 @@ pub(crate) fn run() -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// The peers are a workspace of their own. To build them takes minutes and is left to `cargo xtask peers`.
+/// Checks the format of both workspaces: the peers have a separate one. Building the peers takes minutes
+/// and is left to `cargo xtask peers`.
 fn format() -> Result<(), String> {
     command::run(&mut command::cargo(&["fmt", "--all", "--check"]))?;
     command::run(&mut command::cargo(&["fmt", "--check", "--manifest-path", peers::MANIFEST]))
@@ -44,16 +45,18 @@ fn lints(features: &str) -> Result<(), String> {
     ]))
 }
 
-/// The workspace is built with all features on; this is what a user of the memory engine builds. Its tests of what is
-/// chosen without Redis need a build of their own: `cargo test -p windlass --no-default-features --lib select::`.
+/// Checks the library without features. The workspace is built with all features; this is what a user of
+/// the memory engine builds. The tests of the selection without Redis need a separate build: `cargo test -p
+/// windlass --no-default-features --lib select::`.
 fn memory_only() -> Result<(), String> {
     command::run(command::cargo(&["check", "--package", "windlass", "--no-default-features"]).arg("--tests"))
 }
 
-/// Only libraries: the binary has the name of the library, and one page would overwrite the other.
+/// Builds the docs of the libraries only: the binary has the name of the library, and one page would
+/// overwrite the other.
 fn docs(features: &str) -> Result<(), String> {
     let mut command = command::cargo(&["doc", "--workspace", "--lib", "--no-deps", "--features", features]);
-    // Module docs also speak to readers of the code, and may link to what is private.
+    // Module docs also address readers of the code, and may link to private items.
     command::run(command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
 }
 

@@ -1,4 +1,4 @@
-//! Runs other programs: prints what it runs, and passes their output on or reads it.
+//! Runs other programs: prints the command, and passes its output on or reads it.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,15 @@ pub(crate) fn root() -> PathBuf {
 
 /// A call of cargo at the root of the repository. It reads nothing from the terminal.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    // Cargo tells whom it runs which cargo it is; a toolchain chosen with `+` stays chosen.
+    // Cargo passes its own path to the programs that it runs, so a toolchain chosen with `+` stays chosen.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     as_from_a_shell(command.args(arguments)).current_dir(root()).stdin(Stdio::null());
     command
 }
 
-/// Takes away what cargo told this program about itself. Crates that build C (`ring`) are built again whenever those variables
-/// change, and all that stands on them: a build begun here would undo one that a person began, and the other way round.
+/// Removes the variables that cargo has set for this program. Crates that build C (`ring`) are rebuilt
+/// whenever those variables change, and so is everything that depends on them. A build started here would
+/// otherwise undo a build that a person started, and the other way round.
 pub(crate) fn as_from_a_shell(command: &mut Command) -> &mut Command {
     let about_this_package = |name: &str| {
         ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
@@ -34,18 +35,18 @@ pub(crate) fn as_from_a_shell(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Runs a program to its end and says whether it went well.
+/// Runs a program to its end. Fails if the program fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     announce(command);
     let status = command.status().map_err(|error| cannot_start(command, &error))?;
     if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", shown(command))) }
 }
 
-/// The same, and every line of its output is handed to `reader`.
+/// Runs a program to its end, and passes every line of its output to `reader`.
 pub(crate) fn run_and_read(command: &mut Command, mut reader: impl FnMut(&str)) -> Result<(), String> {
     announce(command);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
-    let output = child.stdout.take().expect("the output was asked for as a pipe");
+    let output = child.stdout.take().expect("the output was requested as a pipe");
     for line in BufReader::new(output).split(b'\n') {
         let bytes = line.map_err(|error| format!("reading the output of `{}`: {error}", shown(command)))?;
         reader(&String::from_utf8_lossy(&bytes));
@@ -54,7 +55,7 @@ pub(crate) fn run_and_read(command: &mut Command, mut reader: impl FnMut(&str)) 
     if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", shown(command))) }
 }
 
-/// Runs a program in silence and gives what it wrote.
+/// Runs a program without printing anything, and returns its output.
 pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| cannot_start(command, &error))?;
     if !output.status.success() {
@@ -69,10 +70,10 @@ fn announce(command: &Command) {
 }
 
 fn cannot_start(command: &Command, error: &std::io::Error) -> String {
-    format!("`{}` could not be started: {error}", shown(command))
+    format!("starting `{}` failed: {error}", shown(command))
 }
 
-/// The command as a person would type it, with the variables that were set for it.
+/// The command as a person would type it, with the variables that are set for it.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_stem().unwrap_or(command.get_program());
     let variables = command.get_envs().filter_map(|(name, value)| {
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn whom_this_program_starts_is_not_told_of_this_package() {
-        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "cargo tells its tests");
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "cargo sets it for tests");
         let mut command = Command::new("sh");
         command.args(["-c", "echo ${CARGO_MANIFEST_DIR-nothing} ${CARGO_PKG_NAME-nothing} ${PATH:+a path}"]);
         assert_eq!(output_of(as_from_a_shell(&mut command)).unwrap(), "nothing nothing a path\n");

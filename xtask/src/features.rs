@@ -1,11 +1,11 @@
-//! Which features things are built with: all of them, with or without the one that plants bugs.
+//! The features with which crates are built: all of them, with or without the feature that plants bugs.
 
 use std::path::Path;
 
 use crate::tidy::manifest::Manifest;
 
-/// Test only: lets a test switch on one known bug at a time, for its own thread. Tests and lints are built with it, so
-/// that one build serves them all; docs, benchmarks and the binary are built without.
+/// Test only: lets a test switch on one known bug at a time, for its own thread. Tests and lints are built
+/// with it, so that one build serves them all. Docs, benchmarks and the binary are built without it.
 const PLANTED_BUGS: &str = "planted-bugs";
 
 /// Every feature of every crate, as `crate/feature`, separated by commas.
@@ -13,7 +13,7 @@ pub(crate) fn for_tests(root: &Path) -> Result<String, String> {
     all(root, |_| true)
 }
 
-/// What users can build: all but [`PLANTED_BUGS`].
+/// The features that users can build: all except [`PLANTED_BUGS`].
 pub(crate) fn for_users(root: &Path) -> Result<String, String> {
     all(root, |feature| feature != PLANTED_BUGS)
 }

@@ -1,5 +1,5 @@
-//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `torture`, `peers`, `tidy`. It has one small dependency, the
-//! servers, so that the first command of a newcomer starts within seconds.
+//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `torture`, `peers`, `tidy`. The program
+//! has one small dependency, the servers, so that the first command of a newcomer starts within seconds.
 
 use std::process::ExitCode;
 
@@ -19,18 +19,18 @@ const HELP: &str = "\
 cargo xtask CHORE
 
   test [CRATE …]                    run every test: unit, integration, doc tests, simulation; build the examples;
-                                    with names of crates, only the test programs of these
-    [--long]                          also tests that are marked as long, and more simulated histories
-    [--with cluster,tls,pgbouncer]    these are among them anyway; to name them is to insist
-    [--with redis5]                   those about Redis once more, on a server of version 5, which is fetched
-  ci                                format, lints, tidy, docs, then test: what must pass before a change lands
+                                    with names of crates, only their test programs
+    [--long]                          also the tests that are marked as long, and more simulated histories
+    [--with cluster,tls,pgbouncer]    accepted; these tests always run
+    [--with redis5]                   also repeat the Redis tests on a server of version 5, which is downloaded
+  ci                                format, tidy, lints, docs, then test: what must pass before a change lands
   servers -- COMMAND                run a command with throw-away servers in DATABASE_URL and REDIS_URL
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
-  torture --engine ENGINE           strike a server under load with real faults, and judge what came of it
+  torture --engine ENGINE           inject real faults into a server under load, and check the histories
     [--seconds N] [--seed S] [--faults LIST]
-  peers --engine postgres           measure other queues and Windlass in turn, on the server in DATABASE_URL
+  peers --engine postgres           measure other queues and Windlass alternately, on the server in DATABASE_URL
     [--runs N] [--jobs N] [--without-windlass]
-  tidy                              check the rules of the house that a program can check
+  tidy                              check the rules of the code base
 ";
 
 fn main() -> ExitCode {

@@ -1,5 +1,6 @@
-//! The programs that tests run beside our own: looked for first, so that what is missing is named at once, and
-//! installed where that is nobody's business but ours: as root on a Debian, which is what a CI container is.
+//! The programs that tests run beside our own. They are searched first, so that missing programs are
+//! reported at once. They are installed where this affects no user's machine: as root on a Debian, which is
+//! what a CI container is.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +11,7 @@ use windlass_servers::{pgbouncer, postgres, python, redis};
 
 use crate::command;
 
-/// Something that tests need.
+/// A package that tests need.
 struct Package {
     /// Its name on Debian.
     debian: &'static str,
@@ -25,7 +26,7 @@ const NEEDED: [Package; 5] = [
     Package { debian: "openssl", is_there: || answers("openssl", &["version"]) },
 ];
 
-/// Makes sure that everything is there.
+/// Installs the missing packages, or returns an error that names them.
 pub(crate) fn need_all() -> Result<(), String> {
     let missing = missing();
     if missing.is_empty() {
@@ -46,7 +47,7 @@ fn missing() -> Vec<&'static str> {
 fn advice(missing: &[&str]) -> String {
     let list = missing.join(" ");
     format!(
-        "expected what tests run beside our programs, found no {list}; install it (Debian: `apt install {list}`)"
+        "expected the programs that tests need, got no {list}; install the packages (Debian: `apt install {list}`)"
     )
 }
 
@@ -57,7 +58,7 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
 }
 
 pub(crate) fn may_install() -> bool {
-    // Only root can, and only Debian has these names.
+    // Only root can install, and only Debian has packages of these names.
     is_root() && answers("apt-get", &["--version"])
 }
 
@@ -73,16 +74,16 @@ fn install(packages: &[&str]) -> Result<(), String> {
 
 fn apt_get(arguments: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
-    // Another install may be under way.
+    // Another installation may be under way.
     command.args(["-o", "DPkg::Lock::Timeout=300"]);
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     command
 }
 
-/// Packages of servers start them. Two files, which Debian reads for this, keep them from it while they are there: no
-/// database is made and no service is started. A file that exists already is left as it is.
+/// Keeps the packages of servers from starting them. Debian reads two files that prevent this while they
+/// exist: no database is created and no service is started. A file that exists already is left as it is.
 struct Quiet {
-    /// What was made, in that order.
+    /// The created files and folders, in the order of their creation.
     made: Vec<PathBuf>,
 }
 
@@ -117,7 +118,7 @@ impl Quiet {
 impl Drop for Quiet {
     fn drop(&mut self) {
         for path in self.made.iter().rev() {
-            // A folder that a package has put something into meanwhile is no longer ours, and stays.
+            // A folder in which a package has created something in between is not removed.
             let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
         }
     }
@@ -148,7 +149,7 @@ mod tests {
         fs::write(&theirs, "theirs").unwrap();
         let quiet = Quiet::begin(&root).unwrap();
         assert!(fs::read_to_string(&ours).unwrap().contains("create_main_cluster = false"));
-        // A package comes in meanwhile.
+        // A package creates a file in between.
         fs::write(root.join("etc/postgresql-common/packaged"), "").unwrap();
         drop(quiet);
         assert!(!ours.parent().unwrap().exists());

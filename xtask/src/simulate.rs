@@ -1,10 +1,10 @@
-//! `cargo xtask simulate`: whole clusters on a virtual clock, from one seed each, with faults.
+//! `cargo xtask simulate`: runs whole clusters on a virtual clock, each from one seed, with faults.
 
 use std::process::Command;
 
 use crate::{command, features};
 
-/// Runs the simulation with as many histories and from the seed that were asked for.
+/// Runs the simulation with the requested number of histories, from the requested seed.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     let Plan { histories, seed } = Plan::read(options)?;
     let features = features::for_tests(&command::root())?;
@@ -14,7 +14,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     command::run(tell(&mut command, histories, seed))
 }
 
-/// Tells the simulation how many histories to run, and from which seed on.
+/// Passes the number of histories and the first seed to the simulation.
 pub(crate) fn tell(command: &mut Command, histories: u64, seed: u64) -> &mut Command {
     command.env("WINDLASS_SIM_HISTORIES", histories.to_string()).env("WINDLASS_SIM_SEED", seed.to_string())
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: every test there is, from a fresh clone, with no set-up. It starts the servers that
-//! tests need, and as root on Debian it installs what is missing.
+//! `cargo xtask test`: runs every test, from a fresh clone, without set-up. It starts the servers that
+//! tests need, and as root on Debian it installs missing packages.
 
 mod programs;
 mod lanes;
@@ -14,37 +14,39 @@ use lanes::{Job, News};
 use programs::Program;
 use tally::Tally;
 
-/// Seeded histories in an ordinary test run and in a long one; `cargo xtask simulate` runs as many as one likes.
+/// The number of seeded histories in an ordinary test run and in a long one; `cargo xtask simulate` runs
+/// any number.
 const HISTORIES: u64 = 500;
 const HISTORIES_IF_LONG: u64 = 10_000;
-/// Where the histories of a test run start. Fixed, so that a change and not luck makes it fail.
+/// The seed of the first history in a test run. It is fixed, so that a change and not luck makes it fail.
 const SEED: u64 = 1;
 
-/// Tests that need more programs than others. They always run.
+/// The groups of tests that need additional programs. They always run.
 const GROUPS: [&str; 3] = ["cluster", "tls", "pgbouncer"];
 
-/// Tests once more, on a server of a version that no system brings. They run only if they are named.
+/// The group of tests that is repeated on a server of a version that no system has. It runs only if it is
+/// named.
 const REDIS_5: &str = "redis5";
 
-/// What the caller asked for.
+/// The options of the caller.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked<'a> {
-    /// Tests that are marked `#[ignore = "long: …"]` run, too.
+struct TestOptions<'a> {
+    /// Also runs tests that are marked `#[ignore = "long: …"]`.
     long: bool,
     redis_5: bool,
-    /// Only the test programs of these crates, if any is named.
+    /// Runs only the test programs of these crates, if any is named.
     crates: Vec<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TestOptions<'a> {
     fn read(options: &[&'a str]) -> Result<Self, String> {
-        let mut asked = Self::default();
+        let mut options = Self::default();
         let mut options = options.iter();
         while let Some(option) = options.next() {
             match *option {
-                "--long" => asked.long = true,
-                "--with" => asked.redis_5 |= groups(options.next())?.contains(&REDIS_5),
-                name if is_crate(name) => asked.crates.push(name),
+                "--long" => options.long = true,
+                "--with" => options.redis_5 |= groups(options.next())?.contains(&REDIS_5),
+                name if is_crate(name) => options.crates.push(name),
                 other => {
                     return Err(format!(
                         "expected `--long`, `--with {}` or the name of a crate, got {other:?}",
@@ -53,7 +55,7 @@ impl<'a> Asked<'a> {
                 }
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 
     fn is_for(&self, program: &Program) -> bool {
@@ -81,34 +83,38 @@ fn is_crate(name: &str) -> bool {
 
 /// Runs all tests, or those that the options name.
 pub(crate) fn run_with(options: &[&str]) -> Result<(), String> {
-    run(&Asked::read(options)?)
+    run(&TestOptions::read(options)?)
 }
 
-/// So many test programs run at once. Most of their tests wait, so that a second program takes what the first leaves of the machine.
+/// How many test programs run at once. Most of their tests wait, so a second program uses the cores that
+/// the first one leaves idle.
 const LANES: usize = 2;
 
-/// What has the machine for itself, and why. Everything else runs beside others.
+/// The test programs that run alone, and why. All others run beside each other.
 const ALONE: [(&str, &str); 11] = [
     (
         "crates/windlass/tests/leaders/main.rs",
-        "another has to lead within 200 ms of an end, with hundreds of workers at work",
+        "another worker has to lead within 200 ms of an end, with hundreds of workers running",
     ),
     ("crates/windlass/tests/worker/main.rs", "duties have to be begun within 100 ms"),
-    ("crates/windlass/tests/worker_fallback/main.rs", "the same, while stores go away"),
+    (
+        "crates/windlass/tests/worker_fallback/main.rs",
+        "duties have to be begun within 100 ms, while stores become unavailable",
+    ),
     ("crates/windlass/tests/worker_postgres/main.rs", "a job has to be picked up within 10 ms, usually"),
     ("crates/windlass/tests/worker_redis/main.rs", "a job has to be picked up within 10 ms, usually"),
     ("crates/windlass/tests/worker_sqlite/main.rs", "duties have to be begun within 100 ms"),
-    ("crates/windlass-cli/tests/bench.rs", "it measures"),
-    ("crates/windlass-cli/tests/cli_postgres.rs", "another has to lead within 8 s of a kill"),
+    ("crates/windlass-cli/tests/bench.rs", "it measures durations"),
+    ("crates/windlass-cli/tests/cli_postgres.rs", "another worker has to lead within 8 s of a kill"),
     ("crates/windlass-cli/tests/signals.rs", "a process has to end within its grace"),
     ("crates/windlass-engines/tests/fallback/main.rs", "a spool has to answer within 500 ms"),
     (
         "crates/windlass-engines/tests/torture/main.rs",
-        "leases are short, and whoever is only late counts as dead",
+        "leases are short, and a worker that is only late counts as dead",
     ),
 ];
 
-/// What takes longest is begun first, so that no lane is empty at the end.
+/// The longest test programs, which start first, so that no lane is idle at the end.
 const FIRST: [&str; 6] = [
     "crates/windlass-engines/tests/conformance/main.rs",
     "crates/windlass/tests/simulation/main.rs",
@@ -118,24 +124,24 @@ const FIRST: [&str; 6] = [
     "crates/windlass-cli/tests/kill.rs",
 ];
 
-/// Goes on after a failure, and ends with a summary.
-fn run(asked: &Asked<'_>) -> Result<(), String> {
+/// Runs the tests. Continues after a failure, and prints a summary.
+fn run(options: &TestOptions<'_>) -> Result<(), String> {
     need_a_c_compiler()?;
     packages::need_all()?;
     let servers = Servers::for_tests(LANES)?;
     let features = features::for_tests(&command::root())?;
     let mut programs = programs::build(&mut workspace_tests(&features))?;
-    programs.retain(|program| asked.is_for(program));
-    let mut on_redis_5 = if asked.redis_5 { redis5::commands(&features)? } else { Vec::new() };
+    programs.retain(|program| options.is_for(program));
+    let mut on_redis_5 = if options.redis_5 { redis5::commands(&features)? } else { Vec::new() };
     let (tally, failures) = (Tally::default(), Vec::new());
     let mut runs = Runs { servers: &servers, folder: output_folder()?, tally, failures };
     let (beside, alone) = in_order(&programs);
-    runs.run(jobs(&beside, asked), LANES);
-    runs.run(jobs(&alone, asked), 1);
-    if asked.crates.is_empty() {
+    runs.run(jobs(&beside, options), LANES);
+    runs.run(jobs(&alone, options), 1);
+    if options.crates.is_empty() {
         runs.pass_on(servers.tell(&mut doc_tests(&features)));
     }
-    // These are not told of the servers that the others use.
+    // These commands do not get the addresses of the servers above.
     on_redis_5.iter_mut().for_each(|command| runs.pass_on(command));
     println!("\n{}", runs.tally.summary());
     if runs.failures.is_empty() && runs.tally.failed.is_empty() {
@@ -144,7 +150,7 @@ fn run(asked: &Asked<'_>) -> Result<(), String> {
     Err(runs.failures.join("\n"))
 }
 
-/// What runs beside others, in the order in which it is begun, and what runs alone.
+/// The programs that run beside each other, in the order of their start, and the programs that run alone.
 fn in_order(programs: &[Program]) -> (Vec<&Program>, Vec<&Program>) {
     let is_alone = |program: &&Program| ALONE.iter().any(|(source, _)| *source == program.source);
     let (alone, mut beside): (Vec<_>, Vec<_>) = programs.iter().partition(is_alone);
@@ -153,8 +159,8 @@ fn in_order(programs: &[Program]) -> (Vec<&Program>, Vec<&Program>) {
     (beside, alone)
 }
 
-fn jobs(programs: &[&Program], asked: &Asked<'_>) -> Vec<Job> {
-    programs.iter().map(|program| job(program, asked.long)).collect()
+fn jobs(programs: &[&Program], options: &TestOptions<'_>) -> Vec<Job> {
+    programs.iter().map(|program| job(program, options.long)).collect()
 }
 
 fn job(program: &Program, long: bool) -> Job {
@@ -169,10 +175,10 @@ fn job(program: &Program, long: bool) -> Job {
     Job { name: program.source.clone(), command }
 }
 
-/// What was run, and what came of it.
+/// The state of a test run, and its results.
 struct Runs<'a> {
     servers: &'a Servers,
-    /// What programs print is written there while they run.
+    /// The folder of the files into which programs print while they run.
     folder: PathBuf,
     tally: Tally,
     failures: Vec<String>,
@@ -192,7 +198,7 @@ impl Runs<'_> {
         });
     }
 
-    /// Runs a command by itself; its output is seen as it comes.
+    /// Runs a command alone, and prints its output as it comes.
     fn pass_on(&mut self, command: &mut Command) {
         let Self { tally, failures, .. } = self;
         let read = |line: &str| {
@@ -203,7 +209,7 @@ impl Runs<'_> {
     }
 }
 
-/// Made anew, so that nothing in it is of an earlier run.
+/// Creates the output folder anew, so that no file in it is from an earlier run.
 fn output_folder() -> Result<PathBuf, String> {
     let folder = command::root().join("target/test-output");
     let failed = |error| format!("{}: {error}", folder.display());
@@ -214,25 +220,27 @@ fn output_folder() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Unit and integration tests of all crates. Cargo builds the examples on the way.
+/// The unit and integration tests of all crates. Cargo also builds the examples.
 fn workspace_tests(features: &str) -> Command {
     command::cargo(&["test", "--workspace", "--features", features])
 }
 
-/// What the pages of all crates show.
+/// The doc tests of all crates.
 fn doc_tests(features: &str) -> Command {
     command::cargo(&["test", "--workspace", "--doc", "--no-fail-fast", "--features", features])
 }
 
-/// By which test programs are told how many tests to run at once.
+/// The variable that sets how many tests a test program runs at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Twice as many as there are cores: most tests wait for a server, for a disk or for a process that they have killed.
+/// The number of tests that run at once: twice the number of cores, since most tests wait for a server, a
+/// disk or a process that they have killed.
 fn threads() -> usize {
     2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// SQLite is built from its C source. Without this question a newcomer would read a page of build output.
+/// Checks for a C compiler: SQLite is built from its C source. Without this check a newcomer would have to
+/// read a page of build output.
 fn need_a_c_compiler() -> Result<(), String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     // CC may carry arguments, as in `ccache gcc`.
@@ -244,9 +252,9 @@ fn need_a_c_compiler() -> Result<(), String> {
             Ok(())
         }
         _ => Err(format!(
-            "expected a C compiler to build SQLite with, `{program} --version` did not work; install one \
+            "expected a C compiler for SQLite, but `{program} --version` failed; install one \
              (Debian, Ubuntu: `apt install build-essential`; Fedora: `dnf install gcc`; macOS: \
-             `xcode-select --install`) or name yours in CC"
+             `xcode-select --install`) or name another one in CC"
         )),
     }
 }
@@ -257,19 +265,19 @@ mod tests {
 
     #[test]
     fn options_are_read_and_unknown_ones_are_refused() {
-        assert_eq!(Asked::read(&[]), Ok(Asked::default()));
-        let asked = Asked::read(&["--long", "--with", "cluster,redis5", "windlass-core"]);
-        assert_eq!(asked, Ok(Asked { long: true, redis_5: true, crates: vec!["windlass-core"] }));
-        assert!(Asked::read(&["--with", "moon"]).unwrap_err().contains("cluster,tls,pgbouncer,redis5"));
+        assert_eq!(TestOptions::read(&[]), Ok(TestOptions::default()));
+        let options = TestOptions::read(&["--long", "--with", "cluster,redis5", "windlass-core"]);
+        assert_eq!(options, Ok(TestOptions { long: true, redis_5: true, crates: vec!["windlass-core"] }));
+        assert!(TestOptions::read(&["--with", "moon"]).unwrap_err().contains("cluster,tls,pgbouncer,redis5"));
         for wrong in [&["--fast"][..], &["--with"], &["windlass-moon"], &[""]] {
-            assert!(Asked::read(wrong).is_err(), "{wrong:?}");
+            assert!(TestOptions::read(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn a_named_crate_stands_for_its_own_programs_only() {
-        let asked = Asked::read(&["windlass"]).unwrap();
-        let is_for = |source: &str| asked.is_for(&Program::of(source));
+        let options = TestOptions::read(&["windlass"]).unwrap();
+        let is_for = |source: &str| options.is_for(&Program::of(source));
         assert!(is_for("crates/windlass/tests/worker/main.rs"));
         assert!(!is_for("crates/windlass-core/src/lib.rs") && !is_for("xtask/src/main.rs"));
     }

@@ -1,5 +1,6 @@
-//! `cargo xtask tidy`: the rules of the house that a program can check. Each rule is one file, takes the
-//! tree as text and gives complaints, so that its test can show on a small made-up tree that it can fail.
+//! `cargo xtask tidy`: the rules of the code base that a program can check. Each rule is one file. It takes
+//! the tree as text and returns complaints, so that its test can show on a small made-up tree that it can
+//! fail.
 
 use std::fmt;
 
@@ -26,15 +27,15 @@ mod dependencies;
 
 use tree::Tree;
 
-/// A rule: what it says, and the function that checks it.
+/// A rule: its text, and the function that checks it.
 type Rule = (&'static str, fn(&Tree) -> Vec<Complaint>);
 
 const RULES: [Rule; 15] = [
     ("engine folders mirror each other", mirrors::check),
     ("crates depend only along the allowed arrows", arrows::check),
     ("core does no I/O and reads no clock", purity::check),
-    ("every SQL file says what it is for", sql_headers::check),
-    ("every Lua script says what it touches, takes and answers", lua_headers::check),
+    ("every SQL file has a header with its purpose", sql_headers::check),
+    ("every Lua script has a header with its keys, arguments and answers", lua_headers::check),
     ("channels are bounded", bounds::check),
     ("files are small", sizes::check),
     ("tests do not sleep", sleeps::check),
@@ -44,10 +45,10 @@ const RULES: [Rule; 15] = [
     ("examples in the guides are compiled", guides::check),
     ("the map names files that exist", map::check),
     ("comments end at 110 columns", widths::check),
-    ("words that are gone stay away", words::check),
+    ("replaced words do not come back", words::check),
 ];
 
-/// Checks every rule and prints what is wrong.
+/// Checks every rule and prints the complaints.
 pub(crate) fn run() -> Result<(), String> {
     let complaints = complaints()?;
     for complaint in &complaints {
@@ -69,7 +70,7 @@ fn complaints() -> Result<Vec<Complaint>, String> {
     Ok(complaints)
 }
 
-/// What is wrong, where, and what to do.
+/// A complaint: what is wrong, where, and what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Complaint {
     path: String,
@@ -82,7 +83,7 @@ impl Complaint {
         Self { path: path.to_owned(), line: None, text: text.into() }
     }
 
-    /// `index` counts from nothing, as `enumerate` does.
+    /// A complaint about a line. `index` counts from 0, as `enumerate` does.
     fn of_line(path: &str, index: usize, text: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: Some(index + 1), text: text.into() }
     }

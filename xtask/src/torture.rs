@@ -1,4 +1,4 @@
-//! `cargo xtask torture`: real faults on a real server, under load, for as long as one likes.
+//! `cargo xtask torture`: injects real faults into a real server, under load, for as long as requested.
 
 use std::process::Command;
 
@@ -8,44 +8,45 @@ const HELP: &str = "\
 cargo xtask torture --engine ENGINE [--seconds N] [--seed S] [--faults LIST]
 cargo xtask torture --scenario leases
 
-Starts a server of its own, puts jobs in and works on them with threads and with processes, and strikes with real faults
-in turn. Then everything is healed and drained, and the checker of histories compares the ledgers with the store. Ends
-with 0 if nothing is wrong, else with 1.
+Starts a separate server, enqueues jobs and processes them with threads and with processes, while it injects real faults
+in turn. Then it ends all faults, drains the queues, and compares the ledgers with the store in the history checker.
+Exits with 0 if no error was found, else with 1.
 
-  --engine ENGINE     what is tortured:
+  --engine ENGINE     the engine under test:
     postgres          a server with fsync on
-    redis             one that syncs every write (`appendfsync always`)
-    redis-everysec    one that syncs once a second: what it loses of the last two seconds before an end is counted
-    fallback          Redis with a spool on disk. It has faults of its own: Redis is away for 10 seconds at least 20
-                      times, and each time a process is killed that has jobs in its spool
-  --seconds N         how long faults go on (120); from 60 seconds on the long forms are used: the server is killed at
-                      least 20 times and stands still for 40 seconds, which may take longer than N
-  --seed S            in which order and how hard faults strike (1)
-  --faults LIST       only these, separated by commas:
+    redis             a server that syncs every write (`appendfsync always`)
+    redis-everysec    a server that syncs once a second: lost jobs of the last two seconds before an end are counted
+    fallback          Redis with a spool on disk. It has its own faults: Redis is unavailable for 10 seconds at least 20
+                      times, and each time a process with jobs in its spool is killed
+  --seconds N         how long faults are injected (120); from 60 seconds on in their long forms: the server is killed at
+                      least 20 times and frozen for 40 seconds, which may take longer than N
+  --seed S            the seed of the order and the strength of faults (1)
+  --faults LIST       only these faults, separated by commas:
     kill              the server is killed with -9 under load, and started again
-    power-cut         the same, and what was not synced is gone; only for redis-everysec
-    restart           the server is ended in good order under load, and started again
+    power-cut         the server is killed and unsynced writes are lost; only for redis-everysec
+    restart           the server is stopped cleanly under load, and started again
     cut               connections are cut, also in the middle of an answer
-    swallow           what was asked for is done, and the answer is lost
-    freeze-worker     a worker's process is stopped until its jobs were rescued, and woken: it may settle nothing
-    freeze-store      the server is stopped for longer than every lease, and goes on: nobody may be declared dead
-    script-flush      the server forgets its scripts again and again; only for redis and redis-everysec
-    full              the server has no memory for a second: jobs are refused meanwhile; only for redis and redis-everysec
+    swallow           a request is executed, and its answer is lost
+    freeze-worker     a worker's process is frozen until its jobs are rescued, then resumed: it must settle nothing
+    freeze-store      the server is frozen for longer than every lease, then resumed: no worker may be declared dead
+    script-flush      the script cache of the server is flushed again and again; only for redis and redis-everysec
+    full              the memory of the server is full for a second, and jobs are refused; only for redis and redis-everysec
 
-  --scenario leases   nothing of the above, but leaders of duties on PostgreSQL and on Redis, one test after the other, in
-                      about twenty minutes: 100 leaders are killed, 100 end, 100 are frozen past their term and woken,
-                      with leases of half a second, and 3 are killed with the usual ones; what 1,000 workers ask about
-                      leases is counted by the server, and what 50 ask about duties in each mode; 1,000 schedules fall due
-                      in one second
+  --scenario leases   instead of the above: leaders of duties on PostgreSQL and on Redis, one test after the other, in about
+                      twenty minutes. 100 leaders are killed, 100 end, 100 are frozen past their term and resumed, with
+                      leases of half a second; 3 are killed with leases of the default length. The server counts the
+                      statements of 1,000 workers about leases, and of 50 about duties in each mode. 1,000 schedules fall
+                      due in one second
 
 Some faults have short forms only, as tests of windlass-engines that run with all the others:
-  Redis               FLUSHALL, a snapshot that is older than what was acknowledged, the failover of a replica: what they lose
-                      they lose by nature (`tests/redis/other_store.rs`); values that were damaged (`tests/redis/damaged.rs`)
-  PostgreSQL          the failover to a standby, jobs that no store can hold, rows that were damaged, locks and transactions that
-                      others leave open (`tests/postgres/failover.rs`, `poison.rs`, `damaged_rows.rs`, `locks.rs`, `deadlocks.rs`)
+  Redis               FLUSHALL, a snapshot older than the last acknowledged write, the failover to a replica: these lose
+                      jobs by their nature (`tests/redis/other_store.rs`); damaged values (`tests/redis/damaged.rs`)
+  PostgreSQL          the failover to a standby, jobs that no store can hold, damaged rows, locks and transactions that
+                      other sessions leave open (`tests/postgres/failover.rs`, `poison.rs`, `damaged_rows.rs`, `locks.rs`,
+                      `deadlocks.rs`)
 ";
 
-/// Each with the test that runs in short with all the others.
+/// The engines, each with its test, which also runs in a short form with all other tests.
 const ENGINES: [(&str, &str); 4] = [
     ("postgres", "postgres::faults_in_turn_lose_nothing_and_end_nothing_twice"),
     ("redis", "redis::faults_in_turn_lose_nothing_and_end_nothing_twice"),
@@ -64,18 +65,18 @@ const FAULTS: [&str; 9] = [
     "script-flush",
     "full",
 ];
-/// What only some engines are struck with, and why others are not.
+/// Faults that only some engines have, and why the others lack them.
 const ONLY_SOME: [(&str, &[&str], &str); 3] = [
     (
         "power-cut",
         &["redis-everysec"],
-        "what a server may lose by its own settings is told for that one only; take `kill`",
+        "only for it are jobs counted that a server may lose by its settings; use `kill`",
     ),
-    ("script-flush", &["redis", "redis-everysec"], "it keeps no scripts"),
-    ("full", &["redis", "redis-everysec"], "it has no limit of memory for jobs"),
+    ("script-flush", &["redis", "redis-everysec"], "it has no script cache"),
+    ("full", &["redis", "redis-everysec"], "it has no memory limit for jobs"),
 ];
 
-/// Runs the torture as it was asked for.
+/// Runs the torture test with the given options.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     if options.iter().any(|option| ["--help", "-h"].contains(option)) {
         print!("{HELP}");
@@ -86,14 +87,15 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     }
     let plan = Plan::read(options)?;
     command::run(&mut plan.command())?;
-    println!("{}", plan.sisters());
+    println!("{}", plan.related_runs());
     Ok(())
 }
 
-/// What is tortured other than an engine: the test program that does it in short with all the others.
+/// The scenarios besides engines, each with its test program, which also runs in a short form with all
+/// other tests.
 const SCENARIOS: [(&str, &str); 1] = [("leases", "leaders")];
 
-/// The test program of a scenario, if one is asked for. It stands alone.
+/// The test program of a scenario, if one is named. No other option may be given with it.
 fn scenario(options: &[&str]) -> Result<Option<&'static str>, String> {
     let known = || SCENARIOS.map(|(name, _)| name).join(", ");
     match options {
@@ -110,7 +112,7 @@ fn scenario(options: &[&str]) -> Result<Option<&'static str>, String> {
     }
 }
 
-/// One test at a time: they measure how long things take.
+/// The command of a scenario. Its tests run one at a time, since they measure durations.
 fn scenario_command(program: &str) -> Command {
     let mut command = command::cargo(&["test", "--package", "windlass", "--features", "postgres,redis"]);
     command.args(["--test", program, "--", "--nocapture", "--test-threads", "1"]);
@@ -123,7 +125,7 @@ struct Plan {
     engine: String,
     seconds: u64,
     seed: u64,
-    /// All that the engine has, unless some are named.
+    /// All faults of the engine, if `None`.
     faults: Option<String>,
 }
 
@@ -155,7 +157,7 @@ impl Plan {
         }
     }
 
-    /// A fault that was asked for and that this engine is not struck with.
+    /// A requested fault that this engine does not have, and why.
     fn foreign_fault(&self) -> Option<(&'static str, &'static str)> {
         let is_foreign = |(fault, engines, _): &&(&str, &[&str], &str)| {
             self.has_fault(fault) && !engines.contains(&self.engine.as_str())
@@ -163,12 +165,12 @@ impl Plan {
         ONLY_SOME.iter().find(is_foreign).map(|(fault, _, why)| (*fault, *why))
     }
 
-    /// What else is to be run for the same server.
-    fn sisters(&self) -> &'static str {
+    /// Names the other runs for the same server.
+    fn related_runs(&self) -> &'static str {
         match self.engine.as_str() {
             "redis" => {
-                "Redis has two sisters: `--engine redis-everysec`, whose loss is counted, and `--engine fallback`, in which it \
-                 is away again and again."
+                "two more runs test Redis: `--engine redis-everysec`, which counts lost jobs, and `--engine fallback`, in which Redis \
+                 is unavailable again and again"
             }
             _ => "",
         }
@@ -178,7 +180,7 @@ impl Plan {
         self.faults.as_ref().is_some_and(|faults| faults.split(',').any(|name| name == fault))
     }
 
-    /// The same test that runs in short with all the others, told to go on for longer.
+    /// The test that also runs in a short form with all other tests, with settings for a longer run.
     fn command(&self) -> Command {
         let mut command = command::cargo(&["test", "--package", "windlass-engines", "--features", FEATURES]);
         command.args(["--test", "torture", "--", "--nocapture", "--exact"]);
@@ -278,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_run_on_redis_tells_of_its_two_sisters_and_no_other_does() {
-        let sisters = |engine| Plan::read(&["--engine", engine]).unwrap().sisters();
+        let sisters = |engine| Plan::read(&["--engine", engine]).unwrap().related_runs();
         assert!(sisters("redis").contains("redis-everysec") && sisters("redis").contains("fallback"));
         assert_eq!(sisters("postgres"), "");
     }

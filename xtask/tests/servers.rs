@@ -1,6 +1,6 @@
-//! `cargo xtask servers` removes what it started, whatever ends it.
+//! `cargo xtask servers` removes what it has started, whatever ends it.
 
-#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
+#![allow(clippy::unwrap_used, reason = "test code, including what tests share")]
 
 use std::fs::{self, DirBuilder};
 use std::io::{BufRead, BufReader, Lines};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A folder for temporary things that holds nothing but what the servers leave there. Their account may enter.
+/// A folder for temporary files that has only what the servers leave in it. Their account may enter it.
 fn temporary(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
     DirBuilder::new().mode(0o755).create(&path).unwrap();
@@ -26,7 +26,7 @@ fn xtask(temporary: &Path, script: &str) -> Command {
     command
 }
 
-/// Starts it with a group of its own, as a shell does, and waits until the command runs.
+/// Starts the command in a separate process group, as a shell does, and waits until the command runs.
 fn start(temporary: &Path, script: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut child = xtask(temporary, &format!("echo up; {script}")).process_group(0).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -54,11 +54,11 @@ fn a_command_that_fails_gives_its_code_and_leaves_nothing_behind() {
     let output = xtask(&temporary, "psql -XAtc 'SELECT 6 * 7' $DATABASE_URL; exit 5").output().unwrap();
     assert_eq!(output.status.code(), Some(5));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "only what the command printed");
-    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "all is gone before the end");
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "everything is removed before the end");
     fs::remove_dir(&temporary).unwrap();
 }
 
-/// What Ctrl-C does, with a signal that a shell never lets its background jobs ignore.
+/// Does what Ctrl-C does, with a signal that a shell never lets its background jobs ignore.
 #[test]
 fn a_signal_to_the_whole_group_leaves_nothing_behind() {
     let temporary = temporary("group");

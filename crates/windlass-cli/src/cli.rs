@@ -10,7 +10,7 @@ use crate::commands::{
 };
 use crate::exit::CODES_HELP;
 
-/// Durable background jobs: put work in; it is run, retried, given up, reported and cleaned away.
+/// Durable background jobs: enqueue, run, retry, inspect and prune them.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -27,26 +27,28 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// The flags that every command takes.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The configuration [default: $WINDLASS_CONFIG, ./windlass.toml, ./windlass.yaml, else the defaults]
+    /// The configuration file [default: $WINDLASS_CONFIG, ./windlass.toml, ./windlass.yaml, else built-in
+    /// defaults]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The store, whatever the configuration says: an SQLite file, postgres://… or redis://… [default: windlass.db]
+    /// The store, overriding the configuration: an SQLite file, postgres://… or redis://… [default:
+    /// windlass.db]
     #[arg(long, global = true, value_name = "PATH|URL")]
     pub(crate) db: Option<PathBuf>,
-    /// Print JSON; errors too, on standard error
+    /// Print JSON, also for errors on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// No colour, as with NO_COLOR=1; there is none off a terminal anyway
+    /// Print without colours, as with NO_COLOR=1; output to a file or a pipe never has colours
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
     /// Print only data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Log to standard error: -v what happens, -vv everything; RUST_LOG goes over it
+    /// Log to standard error: -v events, -vv everything; RUST_LOG overrides both
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -54,53 +56,53 @@ pub(crate) struct Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See it all at work: sample jobs, workers and queues in one process
+    /// Run sample jobs, queues and workers in one process, to see how Windlass works
     Dev(dev::DevArgs),
-    /// Run workers and maintenance until a signal
+    /// Run workers and maintenance until a signal stops them
     Serve(serve::ServeArgs),
-    /// Put jobs in, look at them, act on them
+    /// Enqueue jobs, inspect them and change them
     #[command(subcommand)]
     Job(job::JobCommand),
-    /// Look at queues, stop and empty them
+    /// Inspect queues; pause, scale, shut, drain and purge them
     #[command(subcommand)]
     Queue(queue::QueueCommand),
-    /// Look at jobs that were given up, start them over or delete them
+    /// Inspect dead letters; retry or discard them
     #[command(subcommand)]
     Dlq(dlq::DlqCommand),
-    /// Look at circuit breakers, open and close them
+    /// Inspect circuit breakers; open, close and reset them
     #[command(subcommand)]
     Breaker(breaker::BreakerCommand),
-    /// See who does which duty for all, and let another process do it
+    /// Show which process leads each duty, and make a leader step down
     #[command(subcommand)]
     Lease(lease::LeaseCommand),
-    /// Look at the processes that work on this store
+    /// Inspect the live workers of this store
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
-    /// Look at schedules, store, hold back, run and remove them
+    /// Inspect, store, pause, run and remove schedules
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
     /// Manage completion triggers: enqueue a job when a group of jobs has finished
     #[command(subcommand)]
     Trigger(trigger::TriggerCommand),
-    /// Look at job types and register them
+    /// Inspect job types and register them
     #[command(subcommand)]
     Type(job_type::TypeCommand),
     /// Show the whole system at a glance: store, queues, workers
     Status(status::StatusArgs),
-    /// Show what happened by minute, hour or day, and how long jobs waited and ran
+    /// Show statistics by minute, hour or day: what happened to jobs, and how long they waited and ran
     Stats(stats::StatsArgs),
-    /// Make or update the tables of the store
+    /// Create or update the tables of the store
     Migrate(migrate::MigrateArgs),
-    /// Look at the server and say what is wrong with it
+    /// Check the server of the store and report what is wrong with it
     Doctor(doctor::DoctorArgs),
-    /// Check the configuration and say what it sets
+    /// Check the configuration and print its settings
     Check(check::CheckArgs),
     /// Help with the configuration file
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Print when a job that keeps failing would be tried again
+    /// Print when a job that keeps failing would be retried
     RetryPlan(retry_plan::RetryPlanArgs),
-    /// Measure how fast this is on this machine
+    /// Measure the speed of this build on this machine
     Bench(bench::BenchArgs),
     /// Print the completions of a shell
     Completions(completions::CompletionsArgs),

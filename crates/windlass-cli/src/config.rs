@@ -1,5 +1,5 @@
-//! Configuration: a TOML or YAML file, the environment over it, flags over both. Whatever is wrong is refused
-//! with its place, and everything that is wrong at once.
+//! The configuration: a TOML or YAML file, overridden by the environment, overridden by flags. An invalid
+//! configuration is refused with all its errors at once, each with its position.
 
 use std::path::{Path, PathBuf};
 
@@ -45,20 +45,20 @@ use error::ConfigErrors;
 use section::Section;
 use tree::{Entry, Table, Value};
 
-/// Everything that can be set.
+/// The settings of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// The file it came from, if there was one.
+    /// The file that was read, if there was one.
     pub(crate) file: Option<PathBuf>,
     /// `[store]`: where jobs are kept.
     pub(crate) store: StoreSettings,
-    /// `[fallback]`: what happens while the server is away.
+    /// `[fallback]`: what happens while the server is unavailable.
     pub(crate) fallback: FallbackSettings,
-    /// `[worker]`: how worker processes live and end.
+    /// `[worker]`: leases, heartbeats, duties and the stop of worker processes.
     pub(crate) worker: WorkerSettings,
-    /// `[priorities]`: labels and what they mean.
+    /// `[priorities]`: labels and their priorities.
     pub(crate) priorities: PriorityLabels,
-    /// `[retry]`: what happens after a failure where a type says nothing.
+    /// `[retry]`: the retry policy of types that name none.
     pub(crate) retry: RetryPolicy,
     /// `[queues.NAME]`, most urgent first.
     pub(crate) queues: Vec<QueueSpec>,
@@ -73,13 +73,13 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// What configuration declares to a store.
+    /// The queues and types that the configuration declares to a store.
     #[allow(dead_code, reason = "for the commands that start workers")]
     pub(crate) fn declaration(&self) -> Declaration {
         Declaration { queues: self.queues.clone(), types: self.types.clone() }
     }
 
-    /// Finds out where the chosen server is, if nothing but the environment says so.
+    /// Reads the address of the selected server from the environment, unless the configuration has it.
     pub(crate) fn find_server(&mut self, variables: &[(String, String)]) -> Result<(), Vec<ConfigError>> {
         let mut problems = ConfigErrors::default();
         from_env::take_redis_url(&mut self.store, variables, &mut problems);
@@ -87,7 +87,7 @@ impl Config {
         problems.or(())
     }
 
-    /// How workers of this configuration behave.
+    /// The options of workers with this configuration.
     pub(crate) fn worker_options(&self) -> WorkerOptions {
         WorkerOptions {
             queues: self.queues.clone(),
@@ -111,13 +111,13 @@ impl Config {
     }
 }
 
-/// The files that are looked for in the working directory, in this order.
+/// The files that are searched in the working directory, in this order.
 pub(crate) const DEFAULT_FILES: [&str; 3] = ["windlass.toml", "windlass.yaml", "windlass.yml"];
 
-/// A file larger than this is not a configuration.
+/// The maximum size of a configuration file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The file to read: the one that was named, or the one that lies in the working directory.
+/// The file to read: the one that was named, or the first default file in the working directory.
 pub(crate) fn find_file(named: Option<&Path>, variables: &[(String, String)]) -> Option<PathBuf> {
     let by_variable = || variables.iter().find(|(name, text)| name == "WINDLASS_CONFIG" && !text.is_empty());
     named
@@ -126,7 +126,7 @@ pub(crate) fn find_file(named: Option<&Path>, variables: &[(String, String)]) ->
         .or_else(|| DEFAULT_FILES.into_iter().map(PathBuf::from).find(|path| path.exists()))
 }
 
-/// Reads file and environment. Flags are put over the result by whoever has them.
+/// Reads file and environment. The callers apply the flags to the result.
 pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Result<Config, Vec<ConfigError>> {
     let mut tree = match file {
         Some(path) => read_file(path)?,
@@ -157,7 +157,7 @@ fn read_file(path: &Path) -> Result<Table, Vec<ConfigError>> {
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
-    let cannot = |why: std::io::Error| format!("the configuration file cannot be read: {why}");
+    let cannot = |why: std::io::Error| format!("reading the configuration file failed: {why}");
     let bytes = std::fs::metadata(path).map_err(cannot)?.len();
     if bytes > FILE_BYTES_MAX {
         return Err(format!("expected a configuration of at most {FILE_BYTES_MAX} bytes, got {bytes}"));

@@ -1,4 +1,4 @@
-//! What a command works with: the store, the configuration, and where to print.
+//! The context of a command: the store, the configuration, and the output.
 
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use crate::config::{Config, suggest};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 
-/// What a command works with.
+/// The context of a command.
 pub(crate) struct Context {
-    /// Where jobs are kept.
+    /// The store.
     pub(crate) engine: Arc<dyn Engine>,
-    /// What was configured.
+    /// The configuration.
     pub(crate) config: Config,
-    /// Where to print.
+    /// The output of the command.
     pub(crate) output: Output,
     /// Standard input.
     pub(crate) input: Box<dyn Read + Send>,
-    /// Asks a person and gives the answer; nothing if no person is there.
+    /// Asks a person a question and returns the answer, or `None` without a terminal.
     pub(crate) ask: fn(&str) -> Option<String>,
 }
 
 impl Context {
-    /// Tells the store of queues and types that it does not know yet; what it knows stays as it is.
+    /// Declares the queues and types that the store does not have yet; existing ones stay as they are.
     ///
-    /// A look at a store must not change it to the defaults of another directory, so that a queue that was removed
-    /// there comes back. So only a fresh store is told of all queues; else only a command that puts something in
-    /// tells it of what configuration names beyond the built-in queues.
-    pub(crate) async fn declare_missing(&self, puts_in: bool) -> Result<(), Failure> {
+    /// A command that only reads must not change a store to the defaults of another directory, so that a
+    /// removed queue would come back. So all queues are declared in a fresh store only. Otherwise only a
+    /// command that adds something declares what the configuration names beyond the built-in queues.
+    pub(crate) async fn declare_missing(&self, adds_to_store: bool) -> Result<(), Failure> {
         let known = self.engine.queues().await?;
         let fresh = known.is_empty();
-        if !fresh && !puts_in {
+        if !fresh && !adds_to_store {
             return Ok(());
         }
         let types = self.missing_types().await?;
@@ -62,16 +62,16 @@ impl Context {
         Ok(self.config.types.iter().filter(|spec| !is_known(spec)).cloned().collect())
     }
 
-    /// One job, or the failure that there is none.
+    /// Returns a job, or the failure that there is none.
     pub(crate) async fn job(&self, id: JobId) -> Result<StoredJob, Failure> {
         let missing = || {
             Failure::not_found(format_args!("job {id}"))
-                .hint("it was never put in, or its time of retention is over")
+                .hint("it was never enqueued, or its retention has ended")
         };
         self.engine.job(id).await?.ok_or_else(missing)
     }
 
-    /// One queue, or the failure that there is none.
+    /// Returns a queue, or the failure that there is none.
     pub(crate) async fn queue(&self, name: &QueueName) -> Result<QueueStatus, Failure> {
         let queues = self.engine.queues().await?;
         let known: Vec<_> = queues.iter().map(|queue| queue.spec.name.as_str()).collect();
@@ -79,19 +79,19 @@ impl Context {
         queues.into_iter().find(|queue| queue.spec.name == *name).ok_or(missing)
     }
 
-    /// One job type, or the failure that there is none.
+    /// Returns a job type, or the failure that there is none.
     pub(crate) async fn job_type(&self, name: &TypeName) -> Result<TypeStatus, Failure> {
         let types = self.engine.types().await?;
         let known: Vec<_> = types.iter().map(|status| status.spec.name.as_str()).collect();
         let missing = Failure::not_found(format_args!("job type {name}"));
         let missing = match known.as_slice() {
-            [] => missing.hint("none is registered yet; see `windlass type register --help`"),
+            [] => missing.hint("no job type is registered yet; see `windlass type register --help`"),
             _ => missing.hint(suggest(name.as_str(), known.iter().copied())),
         };
         types.into_iter().find(|status| status.spec.name == *name).ok_or(missing)
     }
 
-    /// A priority as people write it: a number from 0 to 10, or a configured label.
+    /// Parses a priority as people write it: a number from 0 to 10, or a configured label.
     pub(crate) fn priority(&self, written: &str) -> Result<(Priority, Option<PriorityLabel>), Failure> {
         if let Ok(number) = written.parse() {
             return Ok((Priority::new(number).map_err(|why| Failure::usage(why.to_string()))?, None));
@@ -101,21 +101,21 @@ impl Context {
         Ok((priority, Some(label)))
     }
 
-    /// Goes on only if somebody said so: with `--yes`, or by typing `word` on a terminal.
+    /// Fails unless the act is confirmed: with `--yes`, or by typing `word` on a terminal.
     pub(crate) fn confirm(&mut self, yes: bool, impact: &str, word: &str) -> Result<(), Failure> {
         if yes {
             return Ok(());
         }
         let refused = |why: &str| Failure::new(Code::Refused, format!("{impact}; {why}"));
-        match (self.ask)(&format!("{impact}.\nType {word} to go on: ")) {
+        match (self.ask)(&format!("{impact}.\nType {word} to continue: ")) {
             Some(answer) if answer.trim() == word => Ok(()),
-            Some(_) => Err(refused("nothing was done, since the answer was another one")),
-            None => Err(refused("nothing was done").hint("confirm it with --yes")),
+            Some(_) => Err(refused("nothing was done, since the answer did not match")),
+            None => Err(refused("nothing was done").hint("confirm with --yes")),
         }
     }
 }
 
-/// Asks on the terminal, if there is one on both ends.
+/// Asks on the terminal, if both standard input and standard error are one.
 pub(crate) fn ask_terminal(question: &str) -> Option<String> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return None;
@@ -127,10 +127,10 @@ pub(crate) fn ask_terminal(question: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Reads the number of a job.
+/// Parses a job id.
 pub(crate) fn parse_id(written: &str) -> Result<JobId, String> {
     match written.parse() {
         Ok(number) if number > 0 => Ok(JobId(number)),
-        _ => Err(format!("expected the number of a job, such as 42, got {written:?}")),
+        _ => Err(format!("expected a job id, such as 42, got {written:?}")),
     }
 }

@@ -1,4 +1,4 @@
-//! How a command ends: a code that scripts can rely on, and an error that says what to do.
+//! How a command ends: an exit code that scripts can rely on, and an error that says what to do.
 
 use std::fmt;
 
@@ -13,28 +13,28 @@ use crate::config::ConfigError;
 pub(crate) enum Code {
     /// Done.
     Ok = 0,
-    /// It was tried and failed.
+    /// The command was executed and failed.
     Failed = 1,
     /// The command line or the input is wrong.
     Usage = 2,
-    /// There is no such job, queue or type.
+    /// No such job, queue or type.
     NotFound = 3,
-    /// The state of the job or queue, somebody who holds it just now, or a missing confirmation forbids it.
+    /// Refused: wrong state, locked, or not confirmed.
     Refused = 4,
-    /// A part of it was done.
+    /// Only a part was done.
     Partly = 5,
-    /// It did not happen in the time that was given.
+    /// The timeout expired.
     TimedOut = 6,
     /// The store cannot be reached or used.
     Store = 69,
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     Configuration = 78,
     /// Ctrl-C.
     Interrupted = 130,
 }
 
 impl Code {
-    /// The word that `--json` errors carry.
+    /// The name of the code in `--json` errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -57,27 +57,27 @@ impl From<Code> for std::process::ExitCode {
     }
 }
 
-/// For the end of `--help`.
+/// The list of exit codes at the end of `--help`.
 pub(crate) const CODES_HELP: &str = "\
 Exit codes:
   0    done
-  1    it was tried and failed
+  1    the command was executed and failed
   2    the command line or the input is wrong
-  3    there is no such job, queue or type
-  4    the state of the job or queue, somebody who holds it just now, or a missing confirmation forbids it
-  5    a part of it was done
-  6    it did not happen in the time that was given
+  3    no such job, queue or type
+  4    refused: wrong state, locked, or not confirmed
+  5    only a part was done
+  6    the timeout expired
   69   the store cannot be reached or used
-  78   the configuration is wrong
+  78   the configuration is invalid
   130  interrupted by Ctrl-C";
 
-/// Why a command did not do what was asked.
+/// The reason why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// Everything that is wrong with the configuration, if that is why.
+    /// The errors of the configuration, if they are the reason.
     pub(crate) problems: Vec<ConfigError>,
 }
 
@@ -102,8 +102,8 @@ impl Failure {
 
     pub(crate) fn configuration(problems: Vec<ConfigError>) -> Self {
         let message = match problems.len() {
-            1 => "the configuration has a problem".to_owned(),
-            several => format!("the configuration has {several} problems"),
+            1 => "the configuration has an error".to_owned(),
+            several => format!("the configuration has {several} errors"),
         };
         Self { problems, ..Self::new(Code::Configuration, message) }
     }
@@ -137,17 +137,17 @@ impl From<&Refusal> for Failure {
 }
 
 impl From<std::io::Error> for Failure {
-    /// Of writing output. A reader that left early, as `head` does, is no failure.
+    /// The failure of writing output. A reader that left early, as `head` does, is no failure.
     fn from(error: std::io::Error) -> Self {
         let code = match error.kind() {
             std::io::ErrorKind::BrokenPipe => Code::Ok,
             _ => Code::Failed,
         };
-        Self::new(code, format!("the output cannot be written: {error}"))
+        Self::new(code, format!("writing the output failed: {error}"))
     }
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,5 +1,5 @@
-//! The binary `windlass`. Read it in this order: `cli` is what can be typed, `config` what can be set, `commands`
-//! what is done, `output` what is printed, `exit` how it ends.
+//! The binary `windlass`. Read it in this order: `cli` defines the command line, `config` the
+//! configuration, `commands` the commands, `output` what is printed, `exit` how a command ends.
 
 mod cli;
 mod config;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     log_to_stderr(&cli);
     match run(&cli) {
         Ok(code) => code.into(),
-        // Whoever reads our output and left early has what they wanted.
+        // A reader that closed our output early has what it wanted.
         Err(failure) if failure.code == Code::Ok => Code::Ok.into(),
         Err(failure) => {
             output(&cli.global).failure(&failure);
@@ -99,18 +99,19 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
     }
 }
 
-/// Commands that talk to a store.
+/// Runs a command that uses the store.
 async fn on_the_store(command: &Command, config: Config, output: Output) -> Result<Code, Failure> {
-    let puts_in = puts_in(command);
-    let engine = store::open(&config, if puts_in { IfMissing::Create } else { IfMissing::Refuse }).await?;
+    let adds_to_store = adds_to_store(command);
+    let engine =
+        store::open(&config, if adds_to_store { IfMissing::Create } else { IfMissing::Refuse }).await?;
     let input = Box::new(std::io::stdin());
     let mut context = Context { engine, config, output, input, ask: ask_terminal };
-    context.declare_missing(puts_in).await?;
+    context.declare_missing(adds_to_store).await?;
     dispatch(command, &mut context).await
 }
 
-/// Whether a command puts something new into the store.
-fn puts_in(command: &Command) -> bool {
+/// Whether a command adds something new to the store.
+fn adds_to_store(command: &Command) -> bool {
     matches!(
         command,
         Command::Job(JobCommand::Enqueue(_))
@@ -137,26 +138,26 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
     }
 }
 
-/// Runs to the end or to Ctrl-C.
+/// Runs a command until it ends or Ctrl-C is pressed.
 fn on_runtime(global: &Global, work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .map_err(|why| Failure::new(Code::Failed, format!("the runtime cannot start: {why}")))?;
+        .map_err(|why| Failure::new(Code::Failed, format!("starting the runtime failed: {why}")))?;
     runtime.block_on(async {
         end_on_interrupt(global.clone()).await?;
         work.await
     })
 }
 
-/// Ends the process on Ctrl-C, from a thread of its own: the command itself may be reading its input just then.
-/// What a store was told is written or not written, as after any other death of a process.
+/// Ends the process on Ctrl-C, from a separate thread: the command itself may be reading its input at that
+/// moment. A call to the store that was under way is applied or not, as after any other death of a process.
 async fn end_on_interrupt(global: Global) -> Result<(), Failure> {
     let mut interrupt = Box::pin(tokio::signal::ctrl_c());
-    // The first poll is what starts listening, so a signal that comes from here on is not missed.
+    // The first poll starts listening, so a signal that comes from here on is not missed.
     if let Poll::Ready(Err(why)) = poll_fn(|cx| Poll::Ready(interrupt.as_mut().poll(cx))).await {
-        return Err(Failure::new(Code::Failed, format!("Ctrl-C cannot be listened for: {why}")));
+        return Err(Failure::new(Code::Failed, format!("listening for Ctrl-C failed: {why}")));
     }
     tokio::spawn(async move {
         if interrupt.await.is_ok() {
@@ -167,12 +168,12 @@ async fn end_on_interrupt(global: Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs to the end on several threads. The work itself listens for signals.
+/// Runs a command to its end on several threads. The command itself listens for signals.
 fn on_threads(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|why| Failure::new(Code::Failed, format!("the runtime cannot start: {why}")))?;
+        .map_err(|why| Failure::new(Code::Failed, format!("starting the runtime failed: {why}")))?;
     runtime.block_on(work)
 }
 
@@ -180,16 +181,17 @@ fn output(global: &Global) -> Output {
     Output::of_process(global.json, global.quiet, global.no_color)
 }
 
-/// A command that fails says so itself, so only `-v` shows what is logged on the way; `serve` has nobody else to
-/// tell, so it logs warnings, and what waits and runs whenever that has changed. With `--json` the log is JSON too, so that whoever reads standard error meets one
-/// language.
+/// Starts the log on standard error. A command that fails prints its error itself, so only `-v` shows the
+/// log. `serve` has no other output, so it logs warnings, and the number of waiting and running jobs
+/// whenever it has changed. With `--json` the log is JSON too, so that a reader of standard error meets one
+/// format.
 fn log_to_stderr(cli: &Cli) {
     let global = &cli.global;
     let serves = matches!(cli.command, Command::Serve(_));
     let level = match (global.quiet, global.verbose) {
         (true, _) => "off",
         (_, 0) if serves => "warn,windlass::maintenance::depth=info",
-        // That a store is away is something to know, whatever the command.
+        // An unavailable store is worth a line, whatever the command.
         (_, 0) => "error,windlass_engines::fallback=warn",
         (_, 1) => "info",
         _ => "debug",
@@ -202,13 +204,16 @@ fn log_to_stderr(cli: &Cli) {
     if global.json { log.json().init() } else { log.init() }
 }
 
-/// File, environment and flags, each over the one before.
+/// The configuration from the file, the environment and the flags; each overrides the one before.
 fn configured(global: &Global) -> Result<Config, Failure> {
     let variables = variables();
     let file = config::find_file(global.config.as_deref(), &variables);
     let beside = config::DEFAULT_FILES.iter().filter(|name| std::path::Path::new(name).exists());
     if let (Some(file), 2..) = (&file, beside.count()) {
-        output(global).note(format!("several configuration files lie here; {} is read", file.display()));
+        output(global).note(format!(
+            "the working directory has several configuration files; {} is used",
+            file.display()
+        ));
     }
     let mut config = config::load(file.as_deref(), &variables).map_err(Failure::configuration)?;
     if let Some(named) = &global.db {
@@ -217,7 +222,7 @@ fn configured(global: &Global) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The environment, as far as it is text.
+/// The environment variables that are text.
 fn variables() -> Vec<(String, String)> {
     let text = |(name, text): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, text.to_string_lossy().into_owned()))
@@ -225,13 +230,13 @@ fn variables() -> Vec<(String, String)> {
     std::env::vars_os().filter_map(text).collect()
 }
 
-/// Help and version are no errors. What is wrong with a command line is told in the form that was asked for,
-/// as far as that can be seen.
+/// Prints an error of the command line in the requested form, as far as the form can be recognised. Help
+/// and version are no errors.
 fn wrong_usage(error: &clap::Error) -> Code {
     let asked_for_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = std::env::args().take_while(|arg| arg != "--").any(|arg| arg == "--json");
     if asked_for_help || !json {
-        // If standard output is gone there is nobody to tell.
+        // Nothing can be done if standard output is closed.
         let _ = error.print();
         return if asked_for_help { Code::Ok } else { Code::Usage };
     }

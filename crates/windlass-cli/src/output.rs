@@ -1,5 +1,5 @@
-//! What a command prints: data on standard output, as a table for people or as JSON for programs; everything
-//! else on standard error.
+//! The output of a command. Data goes to standard output, as a table for people or as JSON for programs.
+//! Everything else goes to standard error.
 
 use std::io::{IsTerminal, Write};
 
@@ -11,12 +11,12 @@ use windlass_core::job::Phase;
 use crate::config::Place;
 use crate::exit::{Code, Failure};
 
-/// A terminal that says it is narrower than this is not asked to be filled exactly; some say 0.
+/// The narrowest terminal that is filled exactly; some terminals report a width of 0.
 const WIDTH_MIN: u16 = 40;
-/// The last column is not broken into pieces shorter than this.
+/// The minimum width of the last column when it is broken.
 const LAST_COLUMN_MIN: u16 = 24;
 
-/// Where a command prints to, and how.
+/// The streams to which a command prints, and how it prints.
 pub(crate) struct Output {
     json: bool,
     quiet: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The terminal or pipe of this process.
+    /// The output of this process, to a terminal or a pipe.
     pub(crate) fn of_process(json: bool, quiet: bool, no_color: bool) -> Self {
         let on_terminal = std::io::stdout().is_terminal();
         Self {
@@ -40,7 +40,7 @@ impl Output {
         }
     }
 
-    /// For tests: no colour, into the given writers.
+    /// An output for tests: no colour, into the given writers.
     #[cfg(test)]
     pub(crate) fn into_writers(
         json: bool,
@@ -51,35 +51,34 @@ impl Output {
         Self { json, quiet: false, colour: false, on_terminal: false, stdout, stderr }
     }
 
-    /// Whether programs read along.
+    /// Whether the output is JSON, for programs.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// One line of data.
+    /// Prints a line of data.
     pub(crate) fn line(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
         Ok(writeln!(self.stdout, "{}", text.as_ref())?)
     }
 
-    /// A value as JSON, over several lines.
+    /// Prints a value as JSON, over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(value).map_err(|why| {
-            Failure::new(Code::Failed, format!("the answer cannot be written as JSON: {why}"))
-        })?;
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|why| Failure::new(Code::Failed, format!("writing the answer as JSON failed: {why}")))?;
         self.line(text)
     }
 
-    /// A value as JSON on one line, for streams.
+    /// Prints a value as JSON on one line, for streams.
     pub(crate) fn json_line(&mut self, value: &Value) -> Result<(), Failure> {
         Ok(writeln!(self.stdout, "{value}")?)
     }
 
-    /// Data in whichever form was asked for.
+    /// Prints data in the requested form.
     pub(crate) fn either(&mut self, value: &Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
         if self.json { self.json(value) } else { self.line(text()) }
     }
 
-    /// A table for people; what it says when there are no rows goes to standard error.
+    /// Prints a table for people. Without rows, the text `empty` goes to standard error.
     pub(crate) fn table(
         &mut self,
         mut header: &[&str],
@@ -90,7 +89,7 @@ impl Output {
             self.note(empty);
             return Ok(());
         }
-        // A last column without any text takes room that a terminal may not have.
+        // A last column without any text takes space that a terminal may not have.
         if self.on_terminal && rows.iter().all(|row| row.last().is_some_and(|cell| cell.content().is_empty()))
         {
             header = &header[..header.len() - 1];
@@ -102,7 +101,7 @@ impl Output {
         self.line(spaced(table))
     }
 
-    /// Names and values, one pair a line.
+    /// Prints names and values, one pair a line.
     pub(crate) fn pairs(&mut self, pairs: Vec<(&str, Cell)>) -> Result<(), Failure> {
         let mut table = self.styled();
         for (name, value) in pairs {
@@ -118,7 +117,7 @@ impl Output {
             table.enforce_styling();
         }
         if !self.on_terminal {
-            // Off a terminal lines are as long as they are, so that `grep` and `cut` see whole rows.
+            // Off a terminal lines are never broken, so that `grep` and `cut` see whole rows.
             table.force_no_tty();
         }
         table
@@ -128,26 +127,26 @@ impl Output {
         if self.colour { Cell::new(text).add_attribute(Attribute::Bold) } else { Cell::new(text) }
     }
 
-    /// Something worth saying that is not data; not with `--quiet`.
+    /// Prints a remark that is not data, unless `--quiet` is given.
     pub(crate) fn note(&mut self, text: impl AsRef<str>) {
         if !self.quiet && !text.as_ref().is_empty() {
             self.complain(text);
         }
     }
 
-    /// A part of the work that was refused, while the rest goes on.
+    /// Prints a refused part of the work, while the rest continues.
     pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
-        // There is nowhere left to report a broken standard error.
+        // Errors are ignored: a broken standard error cannot be reported anywhere.
         let _ = writeln!(self.stderr, "{}", text.as_ref());
     }
 
-    /// Why the command failed.
+    /// Prints the reason why the command failed.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         let text = if self.json { failure_json(failure).to_string() } else { failure_text(failure) };
         let _ = writeln!(self.stderr, "{text}");
     }
 
-    /// A phase in its colour.
+    /// The cell of a job state, in its colour.
     pub(crate) fn phase(&self, phase: Phase) -> Cell {
         let cell = Cell::new(phase);
         if !self.colour {
@@ -164,13 +163,13 @@ impl Output {
     }
 }
 
-/// Whether colours are wanted at all; whether there is a terminal to show them is another question.
+/// Whether colours are allowed. Whether a terminal can show them is a separate question.
 pub(crate) fn allows_colour(no_color: bool) -> bool {
     !no_color && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
 }
 
-/// Columns start at the left edge, two spaces apart. On a terminal the last one, which holds the long texts, is
-/// broken to fit; the others never are, since half a word helps nobody.
+/// Formats a table. Columns start at the left edge, two spaces apart. On a terminal the last column, which
+/// holds the long texts, is broken to fit; the others never are, since half a word is useless.
 fn spaced(mut table: Table) -> String {
     let columns = table.column_count();
     if table.width().is_some_and(|width| width >= WIDTH_MIN) {
@@ -186,7 +185,7 @@ fn spaced(mut table: Table) -> String {
     table.trim_fmt()
 }
 
-/// Text that somebody else wrote, without characters that would command a terminal.
+/// Replaces control characters in a text from outside, which could otherwise command a terminal.
 pub(crate) fn printable(text: &str) -> String {
     let show = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(show).collect()

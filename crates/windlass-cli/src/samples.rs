@@ -1,5 +1,5 @@
-//! Sample job types, one or two for each built-in queue, for `dev` and `serve`. Each job says what is to
-//! happen to it; policies are short, so that ten seconds show everything.
+//! Sample job types, one or two for each built-in queue, for `dev` and `serve`. The payload of each job
+//! says what happens to it. Retry policies are short, so that ten seconds show everything.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use windlass_core::retry::Delay;
 
 use crate::commands::dev::ledger::Ledger;
 
-/// What a sample job is about.
+/// The payload of a sample job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// The producer's own name for it.
+    /// The name that the producer gave the job.
     #[serde(default)]
     pub(crate) uid: String,
-    /// What is to happen.
+    /// What happens to the job.
     #[serde(default)]
     pub(crate) act: Act,
-    /// How long it takes.
+    /// How many milliseconds the job takes.
     #[serde(default)]
     pub(crate) millis: u64,
 }
 
-/// What is to happen to a sample job.
+/// What happens to a sample job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Act {
     #[default]
     Succeed,
-    /// Fails at first.
+    /// Fails in the first attempt.
     FailOnce,
-    /// Fails each time.
+    /// Fails in each attempt.
     Fail,
     Panic,
-    /// Takes longer than its time-out.
+    /// Takes longer than its timeout.
     TimeOut,
-    /// Goes on until somebody cancels it.
+    /// Runs until it is cancelled.
     WaitForCancel,
-    /// Kills its process, to show what becomes of such a job.
+    /// Kills its process, to show what happens to such a job.
     Abort,
 }
 
@@ -71,29 +71,29 @@ const fn millis(n: u64) -> Duration {
 }
 
 sample_type!(
-    /// Quick and urgent.
+    /// Quick and urgent jobs.
     Notify, "sample.notify", "high", RetryPolicy::Fixed { every: millis(200), attempts: 3 }, millis(5_000)
 );
 sample_type!(
-    /// Goes wrong at first now and then.
+    /// Jobs of which some fail at first.
     Refresh, "sample.refresh", "default", RetryPolicy::Fixed { every: millis(400), attempts: 4 }, millis(5_000)
 );
 sample_type!(
-    /// Slow, and sometimes too slow.
+    /// Slow jobs, of which some time out.
     Screenshot, "sample.screenshot", "screenshot", RetryPolicy::List { delays: vec![Delay(millis(300))] }, millis(400)
 );
 sample_type!(
-    /// Reports its progress and listens when it is asked to stop.
+    /// Jobs that report their progress and stop when they are asked to.
     Report, "sample.report", "low", RetryPolicy::Fixed { every: millis(500), attempts: 2 }, millis(30_000)
 );
 sample_type!(
-    /// One of many; some are hopeless.
+    /// Jobs of a bulk import, of which some always fail.
     Import, "sample.import", "bulk", RetryPolicy::List { delays: vec![Delay(millis(150)), Delay(millis(300))] }, millis(5_000)
 );
 
 const PANIC: &str = "a sample job that panics, on purpose";
 
-/// Keeps sample jobs that panic on purpose from filling the terminal. Other panics are printed as ever.
+/// Suppresses the output of sample jobs that panic on purpose. Other panics are printed as usual.
 pub(crate) fn hush_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -103,7 +103,7 @@ pub(crate) fn hush_panics() {
     }));
 }
 
-/// Handlers for all sample types. What they do is also written to the ledger, if there is one.
+/// The handlers of all sample types. They also write to the ledger, if there is one.
 pub(crate) fn handlers(ledger: Option<Ledger>) -> Handlers<Option<Ledger>> {
     Handlers::new(ledger)
         .handle(|Notify(job): Notify, ctx: Context, State(ledger): State<Option<Ledger>>| {
@@ -132,7 +132,7 @@ async fn run(job: Sample, ctx: Context, ledger: Option<Ledger>) -> Result<Outcom
     ended
 }
 
-/// A handler's lines in the ledger. The last one is written when it is dropped, since a time-out or a stop ends a
+/// The lines of a handler in the ledger. The last line is written on drop, since a timeout or a stop ends a
 /// handler by dropping it.
 struct Entry {
     ledger: Ledger,
@@ -169,30 +169,30 @@ async fn act(job: &Sample, ctx: &Context) -> Result<Outcome, SampleError> {
     Ok(Outcome::Done)
 }
 
-/// Whoever meant to cancel it may have been killed meanwhile, so it does not wait for ever.
+/// Waits for a cancellation, with a limit: the operator of `dev` may have been killed in between.
 async fn wait_for_cancel(ctx: &Context) {
     match tokio::time::timeout(millis(3_000), ctx.cancelled()).await {
         Ok(_) => ctx.log("asked to stop, so it stops"),
-        Err(_) => ctx.log("nobody asked it to stop"),
+        Err(_) => ctx.log("no request to stop came"),
     }
 }
 
-/// Works in two halves and tells how far it is, if it takes long enough for somebody to look.
+/// Works in two halves. Reports its progress in between if the job takes long enough to be watched.
 async fn work(for_millis: u64, ctx: &Context) {
-    const WORTH_TELLING: u64 = 500;
+    const PROGRESS_FROM: u64 = 500;
     tokio::time::sleep(millis(for_millis / 2)).await;
-    if for_millis >= WORTH_TELLING {
-        // Progress is a courtesy: a job does not fail because nobody could note how far it is.
+    if for_millis >= PROGRESS_FROM {
+        // An error is ignored: a job does not fail because its progress could not be stored.
         let _ = ctx.progress(50, Some("half way")).await;
     }
     tokio::time::sleep(millis(for_millis - for_millis / 2)).await;
 }
 
-/// Why a sample job failed.
+/// The error of a sample job.
 #[derive(Debug, thiserror::Error)]
 enum SampleError {
-    #[error("the feed did not answer; the next attempt will go better")]
+    #[error("the feed did not answer; the next attempt will succeed")]
     NotYet,
-    #[error("the record cannot be imported, and never will")]
+    #[error("the record is invalid and cannot be imported")]
     Hopeless,
 }

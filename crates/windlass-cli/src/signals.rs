@@ -1,4 +1,4 @@
-//! Signals: the first asks to stop, the second stops at once.
+//! Signals: the first one stops the process cleanly, the second one at once.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use windlass::{Stopped, Worker};
 
 use crate::exit::{Code, Failure};
 
-/// After the second signal, this is how long the store may take for the last word.
-const LAST_WORD: Duration = Duration::from_secs(2);
+/// How long the worker may still take to store results after the second signal.
+const STOP_NOW_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Ctrl-C and the polite kill. Made before anything runs, so that no signal is missed.
+/// Listeners for SIGINT and SIGTERM. They are created before anything runs, so that no signal is missed.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -20,12 +20,12 @@ impl Signals {
     pub(crate) fn new() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind)
-                .map_err(|why| Failure::new(Code::Failed, format!("signals cannot be listened for: {why}")))
+                .map_err(|why| Failure::new(Code::Failed, format!("listening for signals failed: {why}")))
         };
         Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -34,8 +34,8 @@ impl Signals {
     }
 }
 
-/// Stops a worker; a further signal stops it at once. It takes the listener that heard the first signal, so that one
-/// that comes right after it is not missed.
+/// Stops a worker; a further signal stops it at once. It uses the listener that received the first signal,
+/// so that a signal right after it is not missed.
 pub(crate) async fn stop(worker: &mut Worker, signals: &mut Signals) -> Stopped {
     let stopper = worker.stopper();
     let stopping = worker.stop();
@@ -44,5 +44,5 @@ pub(crate) async fn stop(worker: &mut Worker, signals: &mut Signals) -> Stopped 
         stopped = &mut stopping => return stopped,
         () = signals.next() => stopper.stop_now(),
     }
-    tokio::time::timeout(LAST_WORD, stopping).await.unwrap_or(Stopped::Unsettled)
+    tokio::time::timeout(STOP_NOW_TIMEOUT, stopping).await.unwrap_or(Stopped::Unsettled)
 }

@@ -1,4 +1,4 @@
-//! Opens the store that was configured.
+//! Opens the configured store.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use crate::config::{
 };
 use crate::exit::{Code, Failure, with_causes};
 
-/// Whether a command may make a new store.
+/// Whether a command may create a new store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfMissing {
-    /// A command that only looks or acts on what is there must not: a slip in `--db` would make an empty file
-    /// and answer that there are no jobs.
+    /// Fails. A command that only reads or changes existing jobs must not create a store: a typing error in
+    /// `--db` would create an empty file and answer that there are no jobs.
     Refuse,
-    /// A command that puts something in may.
+    /// Creates the store, for commands that add something.
     Create,
 }
 
-/// Opens it for a command that lives for a moment. What it cannot put into the server goes into the spool, if that is a file: what
-/// it kept in memory would be gone with it.
+/// Opens the store for a command that runs for a moment. What cannot be stored on the server goes into the
+/// spool, if that is a file. A spool in memory would be lost with the command.
 pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
     let is_kept = if_missing == IfMissing::Create || config.fallback.path.exists();
     if config.fallback.engine != Some(FallbackChoice::Sqlite) || !is_kept || !config.store.engine.is_server()
@@ -41,7 +41,7 @@ pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<d
     open_joined(config, options, if_missing).await
 }
 
-/// Opens it for a process that works: with a spool beside it, if there is to be one.
+/// Opens the store for a process that works, with a spool if one is configured.
 pub(crate) async fn open_to_serve(config: &Config) -> Result<Arc<dyn Engine>, Failure> {
     match config.fallback.engine {
         Some(FallbackChoice::Memory | FallbackChoice::Sqlite) if config.store.engine.is_server() => {
@@ -51,7 +51,7 @@ pub(crate) async fn open_to_serve(config: &Config) -> Result<Arc<dyn Engine>, Fa
     }
 }
 
-/// The server, joined with a spool.
+/// Opens the server together with a spool.
 async fn open_joined(
     config: &Config,
     options: FallbackOptions,
@@ -64,7 +64,7 @@ async fn open_joined(
     let connect: Connect = match config.store.engine {
         EngineChoice::Postgres => {
             let url = config.store.database_url()?.clone();
-            // As without a spool: a look must not change the tables.
+            // As without a spool: a command that only reads must not change the tables.
             let migrate = if_missing == IfMissing::Create;
             let options = PostgresOptions { migrate, ..postgres_options(&config.store.postgres) };
             Arc::new(move || {
@@ -86,18 +86,18 @@ async fn open_joined(
     Ok(Arc::new(FallbackEngine::open(name, connect, spool, options).await?))
 }
 
-/// Opens it without a spool.
+/// Opens the store without a spool.
 pub(crate) async fn open_alone(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
     let path = &config.store.path;
     match config.store.engine {
         EngineChoice::Memory => Err(memory_is_private()),
         EngineChoice::Sqlite if if_missing == IfMissing::Refuse && !path.exists() => {
             Err(Failure::new(Code::Store, format!("expected an SQLite file at {}, got none", path.display()))
-                .hint("name another one with --db, or make it with `windlass migrate`"))
+                .hint("name another file with --db, or create this one with `windlass migrate`"))
         }
         EngineChoice::Sqlite => Ok(Arc::new(SqliteEngine::open(path, sqlite_options(&config.store))?)),
         EngineChoice::Postgres => {
-            // A look at a database that others use must not change its tables either.
+            // A command that only reads a shared database must not change its tables either.
             let migrate = if_missing == IfMissing::Create;
             let options = PostgresOptions { migrate, ..postgres_options(&config.store.postgres) };
             connect(config.store.database_url()?, options).await
@@ -117,7 +117,7 @@ pub(crate) async fn connect(url: &DatabaseUrl, options: PostgresOptions) -> Resu
     }
 }
 
-/// Why PostgreSQL cannot be used, and where it was looked for.
+/// The failure of PostgreSQL, with the address that was used.
 pub(crate) fn of_postgres(error: EngineError, url: &DatabaseUrl) -> Failure {
     let passing = error.is_passing();
     let failure = Failure::from(error);
@@ -125,7 +125,7 @@ pub(crate) fn of_postgres(error: EngineError, url: &DatabaseUrl) -> Failure {
         return failure;
     }
     failure.hint(format!(
-        "the server was looked for at {url}; start it, or name another one with --db or DATABASE_URL"
+        "no server could be used at {url}; start it, or name another server with --db or DATABASE_URL"
     ))
 }
 
@@ -134,7 +134,7 @@ pub(crate) async fn connect_redis(url: &RedisUrl, options: RedisOptions) -> Resu
     RedisEngine::connect(url.secret(), options).await.map_err(|error| of_redis(error, url))
 }
 
-/// Why Redis cannot be used, and where it was looked for.
+/// The failure of Redis, with the address that was used.
 pub(crate) fn of_redis(error: EngineError, url: &RedisUrl) -> Failure {
     let passing = error.is_passing();
     let failure = Failure::from(error);
@@ -142,11 +142,11 @@ pub(crate) fn of_redis(error: EngineError, url: &RedisUrl) -> Failure {
         return failure;
     }
     failure.hint(format!(
-        "the server was looked for at {url}; start it, or name another one with --db or REDIS_URL"
+        "no server could be used at {url}; start it, or name another server with --db or REDIS_URL"
     ))
 }
 
-/// How the Redis server is used.
+/// The engine's options for a Redis server.
 pub(crate) fn redis_options(settings: &RedisSettings) -> RedisOptions {
     RedisOptions {
         namespace: settings.namespace.clone(),
@@ -158,19 +158,19 @@ pub(crate) fn redis_options(settings: &RedisSettings) -> RedisOptions {
     }
 }
 
-/// A session of our own, beside those of the engine. Its connection ends with the value.
+/// Opens a separate session, beside those of the engine. Its connection ends with the value.
 pub(crate) async fn session(url: &DatabaseUrl) -> Result<Client, Failure> {
     let address = Address::parse(url.secret()).map_err(|error| of_postgres(error, url))?;
     address.connect().await.map_err(|error| of_postgres(error, url))
 }
 
-/// Removes a schema with all that is in it, if it is there.
+/// Drops a schema with everything in it, if it exists.
 pub(crate) async fn drop_schema(url: &DatabaseUrl, schema: &str) -> Result<(), Failure> {
     let unreachable =
         |why: tokio_postgres::Error| of_postgres(EngineError::Unavailable { why: with_causes(&why) }, url);
     let client = session(url).await?;
     let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
-    // Somebody's last statement may lock the same tables in another order.
+    // The last statement of another session may lock the same tables in another order, which is a deadlock.
     const TRIES: usize = 5;
     for _ in 1..TRIES {
         match client.batch_execute(&drop).await {
@@ -181,7 +181,7 @@ pub(crate) async fn drop_schema(url: &DatabaseUrl, schema: &str) -> Result<(), F
     client.batch_execute(&drop).await.map_err(unreachable)
 }
 
-/// How the PostgreSQL server is used.
+/// The engine's options for a PostgreSQL server.
 pub(crate) fn postgres_options(settings: &PostgresSettings) -> PostgresOptions {
     PostgresOptions {
         schema: settings.schema.clone(),
@@ -193,7 +193,7 @@ pub(crate) fn postgres_options(settings: &PostgresSettings) -> PostgresOptions {
     }
 }
 
-/// How the SQLite file is used.
+/// The engine's options for an SQLite file.
 pub(crate) fn sqlite_options(store: &StoreSettings) -> SqliteOptions {
     SqliteOptions {
         synchronous: match store.synchronous {
@@ -205,10 +205,11 @@ pub(crate) fn sqlite_options(store: &StoreSettings) -> SqliteOptions {
     }
 }
 
-/// Each process has a memory of its own, so a command would look into one that is always empty.
+/// The failure of a command on the memory engine. Each process has a separate memory, so a command would
+/// read an empty one.
 pub(crate) fn memory_is_private() -> Failure {
     Failure::new(Code::Configuration, "expected a store that processes share, got the memory engine")
-        .hint("jobs in memory are seen only by the process that holds them; set `engine` in [store] to \"sqlite\", \"postgres\" or \"redis\", or use --db")
+        .hint("jobs in memory are visible only to their own process; set `engine` in [store] to \"sqlite\", \"postgres\" or \"redis\", or use --db")
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! For tests of commands: the whole command line on an engine in memory with a clock that tests move.
+//! A shell for tests of commands: the whole command line on an engine in memory, with a clock that tests
+//! move.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -20,12 +21,12 @@ use crate::context::Context;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 
-/// A store and the means to type commands at it.
+/// A store and the means to run commands on it.
 pub(crate) struct Shell {
     pub(crate) engine: Arc<MemoryEngine>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) ask: fn(&str) -> Option<String>,
-    /// Variables of the environment that say what is configured.
+    /// The environment variables that configure the commands.
     pub(crate) variables: Vec<(String, String)>,
     tokens: u128,
 }
@@ -53,7 +54,7 @@ impl Shell {
         Self { engine, clock, ask: |_| None, variables: Vec::new(), tokens: 1 }
     }
 
-    /// With the type `t` in the queue `high`.
+    /// A shell with the job type `t` in the queue `high`.
     pub(crate) async fn with_type() -> Self {
         let shell = Self::new();
         shell.ok("type register t --queue high --timeout 1m").await;
@@ -66,7 +67,7 @@ impl Shell {
         done
     }
 
-    /// Types a command; words are split at spaces, and `%` stands for a space inside a word.
+    /// Runs a command line. Words are split at spaces, and `%` means a space inside a word.
     pub(crate) async fn run(&self, line: &str, input: &str) -> Done {
         let words = line.split(' ').map(|word| word.replace('%', " "));
         let cli = match Cli::try_parse_from(std::iter::once("windlass".to_owned()).chain(words)) {
@@ -90,7 +91,7 @@ impl Shell {
             input: Box::new(std::io::Cursor::new(input.to_owned())),
             ask: self.ask,
         };
-        context.declare_missing(crate::puts_in(&cli.command)).await?;
+        context.declare_missing(crate::adds_to_store(&cli.command)).await?;
         crate::dispatch(&cli.command, &mut context).await
     }
 
@@ -135,7 +136,7 @@ impl Shell {
         self.engine.settle(vec![claimed.settled(transition, report)]).await.unwrap();
     }
 
-    /// Puts in a job and lets the one that is claimed next die.
+    /// Enqueues a job, claims the next job and lets it die.
     pub(crate) async fn dead_letter(&mut self) -> i64 {
         self.ok("job enqueue t").await;
         let claimed = self.claim().await;
@@ -146,7 +147,7 @@ impl Shell {
     }
 }
 
-/// A writer that can be read afterwards.
+/// A writer whose output can be read afterwards.
 #[derive(Debug, Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! How jobs, queues and types look as JSON. These shapes are part of the contract; core's own types are not.
+//! The JSON of jobs, queues and types. These shapes are part of the contract; core's own types are not.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use windlass_core::queue::QueueSpec;
 use windlass_core::retry::{Delay, RetryPolicy};
 use windlass_core::worker::WorkerSighting;
 
-/// A job.
+/// The JSON of a job.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobView<'a> {
     id: i64,
@@ -84,13 +84,13 @@ impl<'a> From<&'a StoredJob> for JobView<'a> {
             payload: Json::new(job.payload.as_str()),
             result: None,
         };
-        view.place(&record.state);
+        view.set_state(&record.state);
         view
     }
 }
 
 impl<'a> JobView<'a> {
-    fn place(&mut self, state: &'a JobState) {
+    fn set_state(&mut self, state: &'a JobState) {
         match state {
             JobState::Waiting { gate } => self.gate = gate.as_ref().map(|gate| gate.as_str()),
             JobState::Running { worker, since, cancel_requested } => {
@@ -114,7 +114,7 @@ impl<'a> JobView<'a> {
     }
 }
 
-/// An instant as text.
+/// The JSON of an instant: a text.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Instant(String);
@@ -125,7 +125,7 @@ impl From<Timestamp> for Instant {
     }
 }
 
-/// JSON as the store has it. What was damaged there is shown as a text.
+/// JSON as the store has it. Damaged JSON is shown as a text.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Json(Box<RawValue>);
@@ -153,7 +153,7 @@ impl<'a> From<&'a KeyClaim> for KeyView<'a> {
     }
 }
 
-/// One attempt.
+/// The JSON of an attempt.
 #[derive(Debug, Serialize)]
 pub(crate) struct AttemptView<'a> {
     number: u32,
@@ -179,17 +179,17 @@ impl<'a> From<&'a StoredAttempt> for AttemptView<'a> {
     }
 }
 
-/// A job with its attempts.
+/// The JSON of a job with its attempts.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobInFull<'a> {
     #[serde(flatten)]
     pub(crate) job: JobView<'a>,
-    /// Its state in words.
+    /// The state of the job in words.
     pub(crate) explained: &'a str,
     pub(crate) attempts: Vec<AttemptView<'a>>,
 }
 
-/// A queue.
+/// The JSON of a queue.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueView<'a> {
     #[serde(flatten)]
@@ -211,7 +211,7 @@ struct PauseView<'a> {
 }
 
 impl<'a> QueueView<'a> {
-    /// A pause whose end has passed is none.
+    /// The JSON of a queue. A pause that has ended is left out.
     pub(crate) fn new(status: &'a QueueStatus, now: Timestamp) -> Self {
         let pause = status.pause.as_ref().filter(|pause| pause.holds(now));
         Self {
@@ -231,7 +231,7 @@ impl<'a> QueueView<'a> {
     }
 }
 
-/// A worker.
+/// The JSON of a worker.
 #[derive(Debug, Serialize)]
 pub(crate) struct WorkerView<'a> {
     id: String,
@@ -270,7 +270,7 @@ impl<'a> From<&'a WorkerSighting> for WorkerView<'a> {
     }
 }
 
-/// A job type.
+/// The JSON of a job type.
 #[derive(Debug, Serialize)]
 pub(crate) struct TypeView<'a> {
     #[serde(flatten)]

@@ -1,5 +1,5 @@
-//! The real binary measures: every figure is there and plausible, and nothing is left behind. How big figures are is
-//! nobody's business here.
+//! The real binary measures: every figure is present and plausible, and nothing is left behind. This test
+//! does not judge how large the figures are.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -8,7 +8,7 @@ mod common;
 use common::{Dir, ended, wait_for};
 use serde_json::Value;
 
-/// Figures that a scenario has on every engine.
+/// The figures of scenarios that every engine has.
 const EVERYWHERE: [(&str, &[&str]); 14] = [
     ("enqueue", &["single_per_second", "bulk_per_second"]),
     ("drain", &["jobs_per_second", "stored_per_second"]),
@@ -35,7 +35,7 @@ const EVERYWHERE: [(&str, &[&str]); 14] = [
     ("churn", &["pickup_p50_ms", "pickup_p99_ms"]),
 ];
 
-/// Figures that only PostgreSQL has.
+/// The figures that only PostgreSQL has.
 const POSTGRES: [(&str, &[&str]); 3] = [
     ("pinned", &["jobs_per_second", "first_quarter_per_second", "last_quarter_per_second", "ratio_to_drain"]),
     ("pinned-latency", &["pickup_p50_ms", "pickup_p99_ms"]),
@@ -48,7 +48,7 @@ const LIMITS: [(&str, &[&str]); 3] = [
     ("drain-without-history", &["limit_jobs_per_second", "ratio_to_limit"]),
 ];
 
-/// Those that only servers have.
+/// The baseline figures that only servers have.
 const LIMITS_OF_SERVERS: [(&str, &[&str]); 1] =
     [("latency", &["limit_pickup_p50_ms", "ratio_pickup_to_limit"])];
 
@@ -81,7 +81,7 @@ fn assert_plausible(report: &Value) {
     assert_has(report, &EVERYWHERE);
     assert_has(report, &LIMITS);
     let kept_up = figure(report, "churn", "jobs_per_second");
-    assert!(kept_up >= 0.0, "a slow machine may end none within the time: {report}");
+    assert!(kept_up >= 0.0, "a slow machine may finish no job within the time: {report}");
     for name in ["drain", "mixed", "keys"] {
         let (handled, stored) =
             (figure(report, name, "jobs_per_second"), figure(report, name, "stored_per_second"));
@@ -153,7 +153,7 @@ fn several_runs_give_medians_with_their_spread_and_only_what_was_asked_for() {
     let report = dir.ok(&[&args[..], &["--scenario", "mixed,latency", "--json"]].concat()).json();
     let names: Vec<_> =
         report["scenarios"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
-    assert_eq!(names, ["drain", "latency", "mixed"], "what is compared with drain brings it along");
+    assert_eq!(names, ["drain", "latency", "mixed"], "a scenario that is compared with drain includes drain");
     let rate = figure(&report, "mixed", "jobs_per_second");
     let spread = &scenario(&report, "mixed")["spread"]["jobs_per_second"];
     assert!((spread["min"].as_f64().unwrap()..=spread["max"].as_f64().unwrap()).contains(&rate), "{report}");
@@ -187,14 +187,14 @@ fn an_interrupted_measurement_removes_its_schema() {
         .spawn()
         .expect("the binary starts");
     let prefix = format!("windlass_bench_{}_", bench.id());
-    assert!(wait_for(|| schemas(&url, &prefix) == 1), "it has a schema");
+    assert!(wait_for(|| schemas(&url, &prefix) == 1), "the benchmark has a schema");
     let interrupt = std::process::Command::new("kill").args(["-INT", &bench.id().to_string()]).status();
-    assert!(interrupt.expect("there is a kill command").success());
+    assert!(interrupt.expect("the kill command exists").success());
     assert_eq!(ended(&mut bench), Some(130));
     assert_eq!(schemas(&url, &prefix), 0);
 }
 
-/// How many schemas begin with this.
+/// The number of schemas whose name begins with the prefix.
 fn schemas(url: &str, prefix: &str) -> i64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -1,4 +1,5 @@
-//! The binary and its configuration: what is refused, with which code, and what goes over what.
+//! The binary and its configuration: which errors are refused with which code, and which source overrides
+//! which.
 
 mod common;
 
@@ -88,13 +89,17 @@ fn a_wrong_variable_is_named() {
 
 #[test]
 fn asking_for_redis_without_a_server_is_an_error_and_never_falls_back_to_a_file() {
-    let nobody = ("REDIS_URL", "redis://127.0.0.1:1");
-    let done = Dir::new().with_env(&[("USE_REDIS_QUEUE", "true"), nobody], &["queue", "list"]);
+    let unreachable = ("REDIS_URL", "redis://127.0.0.1:1");
+    let done = Dir::new().with_env(&[("USE_REDIS_QUEUE", "true"), unreachable], &["queue", "list"]);
     assert_eq!(done.code, 69, "{done:?}");
     assert!(done.err.contains("127.0.0.1:1"), "{done:?}");
     let done = Dir::new().with_env(&[("USE_REDIS_QUEUE", "true")], &["check"]);
     assert!(done.code == 78 && done.err.contains("REDIS_URL"), "{done:?}");
-    assert_eq!(Dir::new().with_env(&[("USE_REDIS_QUEUE", "false")], &["check"]).code, 0, "off is fine");
+    assert_eq!(
+        Dir::new().with_env(&[("USE_REDIS_QUEUE", "false")], &["check"]).code,
+        0,
+        "false selects SQLite"
+    );
 }
 
 #[test]
@@ -105,5 +110,5 @@ fn the_printed_example_is_a_right_configuration() {
     let with = dir.ok(&["check", "--json"]).json();
     let mut without = Dir::new().ok(&["check", "--json"]).json();
     without["file"] = json!("windlass.toml");
-    assert_eq!(with, without, "it sets every default to itself");
+    assert_eq!(with, without, "the example sets every key to its default");
 }

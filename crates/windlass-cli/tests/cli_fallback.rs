@@ -1,4 +1,4 @@
-//! The binary on a Redis server that is killed and comes back, with a spool beside it.
+//! The binary on a Redis server that is killed and restarted, with a spool beside it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use windlass_servers::redis::{Options, Server};
 use windlass_servers::small_disk::SmallDisk;
 
-/// A server that loses nothing when it is killed, and a directory to work in.
+/// A server that loses nothing when it is killed, and a working directory.
 struct Place {
     dir: Dir,
     server: Server,
@@ -53,20 +53,20 @@ impl Place {
         command.spawn().expect("the binary starts")
     }
 
-    /// Waits until the log of `dev` says so, so often.
+    /// Waits until the log of `dev` contains the words the given number of times.
     fn wait_for_log(&self, words: &str, times: usize) {
         let log = self.dir.path().join("log");
         let said = wait_for(|| std::fs::read_to_string(&log).unwrap().matches(words).count() >= times);
         assert!(said, "{words}: {}", std::fs::read_to_string(&log).unwrap());
     }
 
-    /// Waits until `dev` has put in so many more.
+    /// Waits until `dev` has enqueued `more` further jobs.
     fn wait_for_jobs(&self, more: usize) {
         let before = self.acknowledged();
-        assert!(wait_for(|| self.acknowledged() >= before + more), "dev goes on");
+        assert!(wait_for(|| self.acknowledged() >= before + more), "dev continues");
     }
 
-    /// How many jobs were acknowledged to `dev`, by its ledger.
+    /// The number of jobs that were acknowledged to `dev`, by its ledger.
     fn acknowledged(&self) -> usize {
         let files = std::fs::read_dir(self.dir.path()).unwrap().map(|file| file.unwrap().path());
         let ledger = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "ledger"));
@@ -91,7 +91,8 @@ fn dev_keeps_going_while_its_redis_is_killed_and_restarted_and_loses_nothing() {
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&summary["lost"], &summary["switches"]), (&json!(0), &json!(2)), "{summary}");
     assert!(summary["spooled"].as_u64().unwrap() >= 30, "{summary}");
-    // One job in twenty falls due five seconds later: those that were put in last are still in the spool when the store is back.
+    // One job in twenty falls due five seconds later. So the last of these jobs are still in the spool when
+    // the store is back.
     assert!(summary["returned"].as_u64().unwrap() > 0, "{summary}");
 }
 
@@ -112,13 +113,13 @@ fn dev_that_ends_while_its_redis_is_away_tells_what_it_cannot_see_and_counts_not
     assert_eq!(summary["primary_healthy"], json!(false), "{summary}");
     assert!(number("spooled") >= 30 && number("unseen") >= 50, "{summary}");
     let all = place.acknowledged() as u64;
-    // The last one may have been stored and not acknowledged any more.
+    // The last job may have been stored without an acknowledgement.
     let found = number("spooled") + number("unseen");
-    assert!((all..=all + 1).contains(&found), "each of {all} is in one of the two: {summary}");
+    assert!((all..=all + 1).contains(&found), "each of {all} jobs is in one of the two stores: {summary}");
     assert_eq!(number("enqueued"), number("spooled"), "the figures are those of the spool: {summary}");
     assert_eq!(number("waiting"), number("in_spool"), "{summary}");
     let log = std::fs::read_to_string(place.dir.path().join("log")).unwrap();
-    assert!(log.contains("redis is away: the figures are those of sqlite alone"), "{log}");
+    assert!(log.contains("redis is unavailable: the figures are those of sqlite alone"), "{log}");
 
     place.server.restart().unwrap();
     let finish = ["dev", "--engine", "redis", "--fallback", "sqlite", "--finish", "--for", "2m", "--json"];
@@ -162,14 +163,14 @@ fn what_is_put_in_while_the_server_is_away_says_so_and_is_run_when_a_worker_find
     let queue = place.ok(&["queue", "show", "bulk", "--json"]).json();
     assert_eq!((&queue["active_engine"], &queue["spool_size"]), (&json!("sqlite"), &json!(1)), "{queue}");
     let text = place.ok(&["status"]).out;
-    assert!(text.contains("redis does not answer; new jobs go to sqlite; 1 in the spool"), "{text}");
+    assert!(text.contains("redis is unavailable; new jobs go to sqlite; 1 in the spool"), "{text}");
 
     place.server.restart().unwrap();
     let mut serve = place.dir.command(&["serve", "--quiet"]).envs(place.env()).spawn().unwrap();
     let ran = wait_for(|| place.ok(&["status", "--json"]).json()["depth"] == 0);
     terminate(&serve);
     assert_eq!(ended(&mut serve), Some(0));
-    assert!(ran, "it was run, here or there");
+    assert!(ran, "the job was run, on the server or in the spool");
     assert_eq!(place.ok(&["status", "--json"]).json()["healthy"], true);
 }
 
@@ -190,11 +191,14 @@ fn while_only_the_disk_of_the_spool_is_full_commands_work_and_say_whose_disk_it_
     assert_eq!((put_in.code, &put_in.json()["result"]), (0, &json!("new")), "{put_in:?}");
     assert!(put_in.err.contains("the spool is in trouble, not the store"), "{put_in:?}");
     let status = run(&["status"]);
-    assert!(status.out.contains("redis answers; new jobs go to redis; 0 in the spool"), "{status:?}");
+    assert!(status.out.contains("redis is available; new jobs go to redis; 0 in the spool"), "{status:?}");
     assert!(status.out.contains("the spool cannot be used: ") && status.out.contains(&spool), "{status:?}");
     let doctor = run(&["doctor"]);
     assert_eq!(doctor.code, 1, "{doctor:?}");
-    assert!(doctor.out.contains("spool disk") && doctor.out.contains("has room for 0 MiB"), "{doctor:?}");
+    assert!(
+        doctor.out.contains("spool disk") && doctor.out.contains("has 0 MiB of free space"),
+        "{doctor:?}"
+    );
 
     disk.make_room().unwrap();
     let status = run(&["status", "--json"]).json();

@@ -10,7 +10,7 @@ use common::{Dir, Done, ended, terminate, wait_for};
 use serde_json::json;
 use windlass_servers::postgres::{Options, Server};
 
-/// A schema of its own on the server that tests share, removed at the end.
+/// A separate schema on the server that tests share, removed at the end.
 struct Database {
     dir: Dir,
     url: String,
@@ -23,7 +23,7 @@ impl Database {
         Self { dir: Dir::new(), url, schema: format!("cli_{:016x}", fastrand::u64(..)) }
     }
 
-    /// With the type `t` in the queue `high`.
+    /// A schema with the type `t` in the queue `high`.
     fn with_type() -> Self {
         let database = Self::new();
         database.ok(&["type", "register", "t", "--queue", "high"]);
@@ -66,7 +66,7 @@ impl Database {
     }
 }
 
-/// A `windlass serve`, which does not outlive a test that fails.
+/// A `windlass serve` that is killed with its test.
 struct Serve(Child);
 
 impl Drop for Serve {
@@ -86,7 +86,7 @@ impl Drop for Database {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         if let Err(why) = runtime.block_on(dropped) {
-            eprintln!("a schema was left behind: {why}");
+            eprintln!("dropping a schema failed: {why}");
         }
     }
 }
@@ -129,7 +129,7 @@ fn commands_talk_only_to_a_server_that_is_who_it_says() {
         (Dir::new(), url)
     };
     let (dir, url) = database(&server);
-    // Making the schema anew is done in a session beside the engine's.
+    // The schema is recreated in a session beside the engine's session.
     let summary = dir.run(&["dev", "--for", "10ms", "--finish", "--json", "--fresh", "--db", &url]);
     assert_eq!(summary.code, 0, "{summary:?}");
     assert_eq!(dir.run(&["migrate", "--db", &url]).code, 0);
@@ -138,7 +138,7 @@ fn commands_talk_only_to_a_server_that_is_who_it_says() {
     let authority = server.authority().unwrap().display().to_string();
     let system = format!("{}?sslrootcert=system", server.url());
     let status = dir.with_env(&[("SSL_CERT_FILE", &authority)], &["status", "--db", &system]);
-    assert_eq!(status.code, 0, "the machine may be told to trust it: {status:?}");
+    assert_eq!(status.code, 0, "the machine can be configured to trust it: {status:?}");
     let (dir, url) = database(&other);
     for args in [&["status"][..], &["migrate"], &["dev", "--for", "10ms", "--fresh"]] {
         let refused = dir.run(&[args, &["--db", &url]].concat());
@@ -150,12 +150,12 @@ fn commands_talk_only_to_a_server_that_is_who_it_says() {
 #[test]
 fn a_job_is_put_in_listed_shown_and_cancelled_and_its_queue_paused_and_resumed() {
     let database = Database::with_type();
-    let placed = database.ok(&["job", "enqueue", "t", "{\"n\":1}", "--key", "k", "--json"]).json();
-    assert_eq!(placed["result"], "new");
-    let id = placed["id"].to_string();
-    assert_eq!(database.ok(&["job", "enqueue", "t", "--key", "k", "--json"]).json()["result"], "kept");
+    let enqueued = database.ok(&["job", "enqueue", "t", "{\"n\":1}", "--key", "k", "--json"]).json();
+    assert_eq!(enqueued["result"], "new");
+    let id = enqueued["id"].to_string();
+    assert_eq!(database.ok(&["job", "enqueue", "t", "--key", "k", "--json"]).json()["result"], "duplicate");
     let listed = database.ok(&["job", "list", "--state", "ready", "--json"]).json();
-    assert_eq!((&listed[0]["id"], &listed[0]["payload"]), (&placed["id"], &json!({ "n": 1 })));
+    assert_eq!((&listed[0]["id"], &listed[0]["payload"]), (&enqueued["id"], &json!({ "n": 1 })));
     assert_eq!(database.ok(&["job", "priority", &id, "low"]).out, format!("{id} has priority 10\n"));
 
     database.ok(&["queue", "pause", "high", "--reason", "a test"]);
@@ -173,7 +173,7 @@ fn a_job_is_put_in_listed_shown_and_cancelled_and_its_queue_paused_and_resumed()
     assert_eq!(database.ok(&["job", "cancel", &id]).out, format!("{id} cancelled\n"));
     assert_eq!(database.run(&["job", "wait", &id]).code, 1);
     assert_eq!(database.run(&["job", "show", "999999"]).code, 3);
-    assert_eq!(database.run(&["job", "enqueue", "nobody"]).code, 3);
+    assert_eq!(database.run(&["job", "enqueue", "unknown"]).code, 3);
 }
 
 #[test]
@@ -186,7 +186,10 @@ fn serve_runs_jobs_buries_hopeless_ones_and_stops_cleanly_on_a_signal() {
     let (good, bad, again) = (put(r#"{"millis":5}"#), put(r#"{"act":"fail"}"#), put(r#"{"act":"fail"}"#));
     let waited = database.run(&["job", "wait", &good, "--timeout", "1m"]);
     assert_eq!(waited.code, 0, "{waited:?}, {}", database.ok(&["job", "show", &good]).out);
-    assert!(wait_for(|| [&bad, &again].iter().all(|job| database.state_of(job) == "dead")), "both die");
+    assert!(
+        wait_for(|| [&bad, &again].iter().all(|job| database.state_of(job) == "dead")),
+        "both jobs are dead"
+    );
 
     let letters = database.ok(&["dlq", "list", "--json"]).json();
     assert_eq!(letters.as_array().map(Vec::len), Some(2), "{letters}");
@@ -210,7 +213,7 @@ fn dev_runs_in_a_schema_of_its_own_and_loses_nothing() {
     let mut summary = database.ok(&["dev", "--for", "3s", "--json", "--fresh"]).json();
     let did_something = wait_for(|| {
         let succeeded = summary["succeeded"].as_u64().unwrap();
-        // A slow machine may need more time; what was done before counts too.
+        // A slow machine may need more time; jobs of earlier runs count too.
         if succeeded == 0 {
             summary = database.ok(&["dev", "--for", "3s", "--json"]).json();
         }
@@ -267,7 +270,7 @@ fn a_password_is_never_printed() {
         assert!(!done.out.contains("secret") && !done.err.contains("secret"), "{args:?}: {done:?}");
     }
     let done = dir.run(&["status", "--db", nowhere]);
-    assert!(done.err.contains("postgres://ada@127.0.0.1:1/jobs"), "it says where it looked: {done:?}");
+    assert!(done.err.contains("postgres://ada@127.0.0.1:1/jobs"), "the message names the address: {done:?}");
     let wrong = [("WINDLASS__STORE__ENGINE", nowhere), ("WINDLASS__STORE__URL", "secret")];
     let done = dir.with_env(&wrong, &["check"]);
     assert_eq!((done.code, done.err.lines().count()), (78, 2), "{done:?}");
@@ -286,7 +289,11 @@ fn postgres_without_an_address_says_where_to_put_one() {
     let url = ("DATABASE_URL", "postgres://ada@host/jobs");
     assert_eq!(dir.with_env(&[chosen, url], &["check"]).code, 0);
     let engine = |done: Done| done.json()["store"]["engine"].clone();
-    assert_eq!(engine(dir.with_env(&[url], &["check", "--json"])), "sqlite", "it may be for another program");
+    assert_eq!(
+        engine(dir.with_env(&[url], &["check", "--json"])),
+        "sqlite",
+        "the variable may be for another program"
+    );
 }
 
 #[test]
@@ -303,11 +310,12 @@ fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_a_missing_index_is_named
     assert!(done.out.starts_with("bad    indexes") && done.out.contains("delayed_jobs_ready"), "{done:?}");
 }
 
-/// A schedule that runs each second, and leases that are over soon.
+/// A schedule that runs each second, and duty leases that expire soon.
 const EACH_SECOND: &str = "[worker]\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n\
     [schedules.heartbeat_answer]\nschedule = \"every 1s\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
 
-/// An expiry, a second, and what the commands that look take on a busy machine.
+/// How long a takeover may take: an expiry, a second, and the time of the polling commands on a busy
+/// machine.
 const TAKEN_OVER_WITHIN: std::time::Duration = std::time::Duration::from_secs(8);
 
 /// The seconds whose ticks have made jobs, one for each job.
@@ -341,18 +349,24 @@ fn three_processes_share_the_duties_and_no_tick_is_lost_or_doubled_when_the_lead
     };
     for killed in 0..2 {
         let before = ticks(&database).len();
-        assert!(wait_for(|| ticks(&database).len() >= before + 3), "it fires each second");
-        assert!(wait_for(|| leader().is_some()), "somebody leads");
-        let pid = leader().expect("just seen");
-        let at = serves.iter().position(|serve| u64::from(serve.0.id()) == pid).expect("it is one of ours");
-        // Dropped is killed.
+        assert!(wait_for(|| ticks(&database).len() >= before + 3), "the schedule fires each second");
+        assert!(wait_for(|| leader().is_some()), "a worker leads");
+        let pid = leader().expect("the leader was just read");
+        let at = serves
+            .iter()
+            .position(|serve| u64::from(serve.0.id()) == pid)
+            .expect("the leader is one of our processes");
+        // Dropping a `Serve` kills its process.
         drop(serves.remove(at));
         let since = std::time::Instant::now();
-        assert!(wait_for(|| leader().is_some_and(|next| next != pid)), "another leads after kill {killed}");
+        assert!(
+            wait_for(|| leader().is_some_and(|next| next != pid)),
+            "another worker leads after kill {killed}"
+        );
         assert!(since.elapsed() < TAKEN_OVER_WITHIN, "after kill {killed} it took {:?}", since.elapsed());
     }
     let before = ticks(&database).len();
-    assert!(wait_for(|| ticks(&database).len() >= before + 3), "it goes on");
+    assert!(wait_for(|| ticks(&database).len() >= before + 3), "the schedule continues");
     let ticks = ticks(&database);
     let doubled_or_lost: Vec<_> = ticks.windows(2).filter(|pair| pair[1] != pair[0] + 1).collect();
     assert!(doubled_or_lost.is_empty(), "{doubled_or_lost:?} in {ticks:?}");
@@ -368,7 +382,7 @@ fn three_processes_share_the_duties_and_no_tick_is_lost_or_doubled_when_the_lead
     assert_eq!(led.len(), leases.len(), "{leases:?}");
 }
 
-/// Duties under locks, asked for so often that a test need not wait.
+/// Duties under advisory locks, with intervals so short that a test need not wait.
 const UNDER_LOCKS: &str =
     "[worker]\nmaintenance_mode = \"advisory-lock\"\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n";
 
@@ -391,27 +405,31 @@ fn a_duty_that_is_done_under_a_lock_shows_who_does_it_and_who_does_it_next() {
     let refused = database.run(&["lease", "step-down", "rescue"]);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(
-        refused.err.contains("under a lock") && refused.err.contains("pg_terminate_backend"),
+        refused.err.contains("under an advisory lock") && refused.err.contains("pg_terminate_backend"),
         "{refused:?}"
     );
-    // A lease from before the change to locks is kept for a month, and does not hide who has the lock.
+    // A lease from before the change to locks is kept for a month, and does not hide the holder of the
+    // lock.
     database.sql(
         "INSERT INTO windlass.background_job_leases (job_name, lease_acquired_at, heartbeat_at, fence, term, expiry_micros)
          VALUES ('rescue', now() - interval '1 day', now() - interval '1 day', 7, gen_random_uuid(), 10000000)",
     );
     let refused = database.run(&["lease", "step-down", "rescue"]);
-    assert!(refused.code == 4 && refused.err.contains("under a lock"), "{refused:?}");
+    assert!(refused.code == 4 && refused.err.contains("under an advisory lock"), "{refused:?}");
     database.sql("DELETE FROM windlass.background_job_leases");
-    // Dropped is killed.
+    // Dropping a `Serve` kills its process.
     drop(serves.remove(0));
     assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(|pid| *pid == ours[1]))));
     let pid = ours[1].expect("a number").to_string();
     for args in [&["lease", "list"][..], &["lease", "show", "rescue"]] {
         let shown = database.ok(args).out;
-        assert!(shown.contains(&format!("pid {pid}")) && shown.contains("under a lock"), "{shown}");
+        assert!(shown.contains(&format!("pid {pid}")) && shown.contains("under an advisory lock"), "{shown}");
     }
     drop(serves);
-    assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(Option::is_none))), "nobody does them");
-    assert!(database.ok(&["lease", "list"]).out.contains("nobody"));
+    assert!(
+        wait_for(|| led_by().is_some_and(|pids| pids.iter().all(Option::is_none))),
+        "no process does them"
+    );
+    assert!(database.ok(&["lease", "list"]).out.contains("no process"));
     assert_eq!(database.run(&["lease", "step-down", "rescue"]).code, 4);
 }

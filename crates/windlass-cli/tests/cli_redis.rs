@@ -8,7 +8,7 @@ use common::{Dir, Done, ended, terminate, wait_for};
 use serde_json::{Value, json};
 use windlass_servers::redis::{Options, Server};
 
-/// A namespace of its own on the server that tests share.
+/// A separate namespace on the server that tests share.
 struct Store {
     dir: Dir,
     url: String,
@@ -45,12 +45,12 @@ fn a_job_is_put_in_listed_shown_and_cancelled_and_its_queue_paused_and_resumed()
     let store = Store::new();
     assert_eq!(store.ok(&["migrate"]).out, "up to date\n");
     store.ok(&["type", "register", "t", "--queue", "high"]);
-    let placed = store.ok(&["job", "enqueue", "t", "{\"n\":1}", "--key", "k", "--json"]).json();
-    assert_eq!(placed["result"], "new");
-    let id = placed["id"].to_string();
-    assert_eq!(store.ok(&["job", "enqueue", "t", "--key", "k", "--json"]).json()["result"], "kept");
+    let enqueued = store.ok(&["job", "enqueue", "t", "{\"n\":1}", "--key", "k", "--json"]).json();
+    assert_eq!(enqueued["result"], "new");
+    let id = enqueued["id"].to_string();
+    assert_eq!(store.ok(&["job", "enqueue", "t", "--key", "k", "--json"]).json()["result"], "duplicate");
     let listed = store.ok(&["job", "list", "--state", "ready", "--json"]).json();
-    assert_eq!((&listed[0]["id"], &listed[0]["payload"]), (&placed["id"], &json!({ "n": 1 })));
+    assert_eq!((&listed[0]["id"], &listed[0]["payload"]), (&enqueued["id"], &json!({ "n": 1 })));
     assert_eq!(store.ok(&["job", "priority", &id, "low"]).out, format!("{id} has priority 10\n"));
     store.ok(&["queue", "pause", "high", "--reason", "a test"]);
     let shown = store.ok(&["job", "show", &id, "--json"]).json();
@@ -73,7 +73,7 @@ fn a_breaker_is_opened_listed_shown_closed_and_reset() {
     assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("shop"), &json!("open")));
     let shown = store.ok(&["breaker", "show", "shop", "--json"]).json();
     assert_eq!((&shown["why"], &shown["waiting"]), (&json!("they move"), &json!(0)));
-    assert_eq!(store.ok(&["breaker", "close", "shop"]).out, "shop is closed; 0 jobs go on\n");
+    assert_eq!(store.ok(&["breaker", "close", "shop"]).out, "shop is closed; 0 waiting jobs are released\n");
     assert_eq!(store.ok(&["breaker", "show", "shop", "--json"]).json()["state"], "closed");
     store.ok(&["breaker", "open", "shop"]);
     assert_eq!(store.ok(&["breaker", "reset", "shop", "--json"]).json()["state"], "closed");
@@ -115,7 +115,7 @@ fn a_measurement_leaves_nothing_behind() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What a check-up says about something.
+/// The finding of `windlass doctor` about a subject.
 fn finding<'a>(findings: &'a Value, about: &str) -> &'a Value {
     let mut all = findings.as_array().expect("a list of findings").iter();
     all.find(|finding| finding["about"] == about).unwrap_or_else(|| panic!("{about}: {findings}"))
@@ -132,7 +132,7 @@ fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_changes_nothing() {
     }
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     let keys: u64 = redis::cmd("DBSIZE").query(&mut connection).unwrap();
-    assert_eq!(keys, 0, "not even a namespace is made");
+    assert_eq!(keys, 0, "not even a namespace is created");
 }
 
 #[test]

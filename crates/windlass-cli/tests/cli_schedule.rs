@@ -1,4 +1,4 @@
-//! `windlass schedule next`, as people type it.
+//! `windlass schedule` as people type it.
 
 mod common;
 
@@ -191,7 +191,7 @@ fn a_schedule_that_ends_with_the_calendar_says_so() {
     assert!(done.err.contains("no further time within fifty years"), "{done:?}");
 }
 
-/// A schedule of the far future, so that nothing fires while the test looks.
+/// A schedule of the far future, so that nothing fires during the test.
 const CONFIGURED: &str =
     "[schedules.yearly]\nschedule = \"0 0 29 2 *\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
 

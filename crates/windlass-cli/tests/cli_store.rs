@@ -67,7 +67,7 @@ fn every_refusal_has_its_code_and_json_shape() {
     let big = format!("\"{}\"", "x".repeat(1024 * 1024));
     for (args, code, name) in [
         (&["job", "show", "99"][..], 3, "not-found"),
-        (&["job", "enqueue", "nobody"], 3, "not-found"),
+        (&["job", "enqueue", "unknown"], 3, "not-found"),
         (&["queue", "show", "nowhere"], 3, "not-found"),
         (&["type", "register", "t", "--queue", "low"], 4, "refused"),
         (&["queue", "purge", "high"], 4, "refused"),
@@ -93,7 +93,7 @@ fn every_refusal_has_its_code_and_json_shape() {
 #[test]
 fn lines_go_in_together_and_some_that_are_refused_give_5() {
     let dir = with_type();
-    let lines = "{\"type\":\"t\",\"payload\":1}\n{\"type\":\"nobody\"}\n{\"type\":\"t\",\"key\":\"k\"}\n";
+    let lines = "{\"type\":\"t\",\"payload\":1}\n{\"type\":\"unknown\"}\n{\"type\":\"t\",\"key\":\"k\"}\n";
     let done = dir.with_input(lines, &["job", "enqueue", "--jsonl"]);
     assert_eq!((done.code, done.out.as_str()), (5, "1 new\n2 new\n"), "{done:?}");
     assert!(done.err.contains("line 2: expected a registered job type"), "{done:?}");
@@ -150,7 +150,7 @@ fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_damaged_file_is_told_and_never_a_panic() {
+fn a_damaged_file_is_field_and_never_a_panic() {
     let dir = with_type();
     for _ in 0..20 {
         dir.ok(&["job", "enqueue", "t"]);
@@ -187,7 +187,7 @@ fn a_locked_file_is_waited_for_as_long_as_configured_and_then_refused() {
 
 #[test]
 fn a_place_where_nothing_can_be_written_is_refused() {
-    // The permissions of a file mean nothing to root; nobody can make a file here.
+    // File permissions do not apply to root, but no user can create a file here.
     let done = Dir::new().run(&["job", "enqueue", "t", "--db", "/proc/self/windlass.db"]);
     assert_eq!(done.code, 69, "{done:?}");
 }
@@ -211,7 +211,7 @@ fn a_dry_run_shows_the_statements_and_makes_nothing() {
     assert_eq!(dir.ok(&["queue", "list", "--json"]).json().as_array().unwrap().len(), 5);
 }
 
-/// Reads the log of a program up to the line with these words, and gives that.
+/// Reads the log of a program up to the line with these words, and returns the line.
 fn log_line(child: &mut std::process::Child, words: &str) -> String {
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -223,7 +223,7 @@ fn log_line(child: &mut std::process::Child, words: &str) -> String {
     line
 }
 
-/// Starts `job wait` and gives it back once it says that it has begun.
+/// Starts `job wait`, and returns it once its log says that it waits.
 fn begin_wait(dir: &Dir, id: &str) -> std::process::Child {
     let mut child = dir.command(&["job", "wait", id, "-v"]).spawn().unwrap();
     log_line(&mut child, &format!("waiting for job {id}"));
@@ -236,8 +236,8 @@ fn the_log_of_serve_says_what_waits_and_runs_and_on_which_engine() {
     let dir = with_type();
     dir.ok(&["job", "enqueue", "t", "--delay", "1h"]);
     let mut serve = dir.command(&["serve"]).spawn().unwrap();
-    let line = log_line(&mut serve, "what waits and runs");
-    for told in [
+    let line = log_line(&mut serve, "waiting and running jobs");
+    for field in [
         "depth=1",
         "ready=0",
         "scheduled=1",
@@ -248,7 +248,7 @@ fn the_log_of_serve_says_what_waits_and_runs_and_on_which_engine() {
         "primary_healthy=true",
         "spool_size=0",
     ] {
-        assert!(line.contains(told), "{told}: {line}");
+        assert!(line.contains(field), "{field}: {line}");
     }
     serve.kill().unwrap();
     serve.wait().unwrap();
@@ -265,8 +265,8 @@ fn a_queue_is_shown_with_all_that_waits_and_runs_and_with_the_engine_behind_it()
     let counted =
         [&queue["depth"], &counts["ready"], &counts["scheduled"], &counts["running"], &queue["spool_size"]];
     assert_eq!(counted, [&json!(2), &json!(1), &json!(1), &json!(0), &json!(0)], "{queue}");
-    let told = [&queue["shut"], &queue["active_engine"], &queue["primary_healthy"]];
-    assert_eq!(told, [&json!(true), &json!("sqlite"), &json!(true)], "{queue}");
+    let field = [&queue["shut"], &queue["active_engine"], &queue["primary_healthy"]];
+    assert_eq!(field, [&json!(true), &json!("sqlite"), &json!(true)], "{queue}");
 }
 
 #[cfg(unix)]
@@ -278,8 +278,8 @@ fn serve_warns_of_a_backlog_that_has_passed_its_mark() {
     dir.ok(&["job", "enqueue", "t", "--delay", "1h"]);
     let mut serve = dir.command(&["serve"]).spawn().unwrap();
     let line = log_line(&mut serve, "warn_depth");
-    for told in ["WARN", "queue=high", "depth=2"] {
-        assert!(line.contains(told), "{told}: {line}");
+    for field in ["WARN", "queue=high", "depth=2"] {
+        assert!(line.contains(field), "{field}: {line}");
     }
     serve.kill().unwrap();
     serve.wait().unwrap();
@@ -392,8 +392,8 @@ fn a_look_from_elsewhere_brings_no_removed_queue_back() {
     };
     assert!(names().contains("mine") && !names().contains("bulk"), "{}", names());
     dir.ok(&["type", "register", "u", "--queue", "high"]);
-    assert!(!names().contains("bulk"), "nor does a command that puts something in");
+    assert!(!names().contains("bulk"), "nor does a command that adds something");
     dir.write("more.toml", "[queues.extra]\n");
     dir.ok(&["job", "enqueue", "t", "--config", "more.toml"]);
-    assert!(names().contains("extra"), "what configuration adds is told to the store");
+    assert!(names().contains("extra"), "queues that the configuration adds are declared in the store");
 }

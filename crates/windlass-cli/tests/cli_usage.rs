@@ -1,4 +1,4 @@
-//! The binary as such: help, version, plans, completions, wrong usage.
+//! The binary itself: help, version, retry plans, completions, wrong usage.
 
 mod common;
 
@@ -18,12 +18,12 @@ fn the_exponential_plan_shows_its_jitter_band_and_where_it_ends() {
     assert_eq!(
         done.out,
         "\
-failure  wait              next try, since the first
+failure  wait              next attempt, since the first
 1        22.5s to 37.5s    22.5s to 37.5s
 2        45s to 1m 15s     1m 7s to 1m 52s
 3        1m 30s to 2m 30s  2m 37s to 4m 22s
 4        3m to 5m          5m 37s to 9m 22s
-5        given up
+5        dead
 "
     );
     let json = Dir::new().ok(&["retry-plan", "--policy", "exponential", "--json"]).json();
@@ -52,7 +52,7 @@ fn a_plan_takes_the_configured_policy_and_that_of_a_type() {
     );
     assert!(dir.ok(&["retry-plan"]).out.contains("1        7s"));
     assert!(dir.ok(&["retry-plan", "--type", "t"]).out.contains("1        9s"));
-    assert_eq!(dir.run(&["retry-plan", "--type", "nobody"]).code, 3);
+    assert_eq!(dir.run(&["retry-plan", "--type", "unknown"]).code, 3);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn wrong_usage_exits_with_2_and_tells_it_as_json_if_asked() {
     }
     let error = Dir::new().run(&["--json", "job", "show", "x"]).error();
     assert_eq!(error["code"], "usage");
-    assert!(error["message"].as_str().unwrap().contains("number of a job"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("job id"), "{error}");
 }
 
 #[test]

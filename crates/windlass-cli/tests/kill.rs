@@ -1,4 +1,4 @@
-//! The real binary, killed without warning. What it acknowledged must still be there, and end once.
+//! The real binary, killed without warning. Every acknowledged job must still be stored, and end once.
 
 use std::process::Child;
 
@@ -11,7 +11,7 @@ mod common;
 
 use common::{Dir, wait_for};
 
-/// Early kills hit the flood of enqueues at the start, late ones hit retries, time-outs and cancels.
+/// Early kills hit the flood of enqueues at the start, late ones hit retries, timeouts and cancels.
 const KILL_AFTER_LINES: [usize; 5] = [60, 250, 500, 700, 850];
 
 /// How often `windlass dev` is killed.
@@ -25,7 +25,7 @@ fn dev_killed_ten_times_loses_nothing_and_ends_nothing_twice() {
         let mut dev = dir.command(&["dev", "--json", "--quiet"]).spawn().expect("the binary starts");
         let enough = ledger_lines(&dir) + KILL_AFTER_LINES[round % KILL_AFTER_LINES.len()];
         let progress = wait_for(|| ledger_lines(&dir) > enough);
-        assert!(progress, "dev works after {round} kills");
+        assert!(progress, "dev continues after {round} kills");
         killed.push(dev.id());
         kill(&mut dev);
     }
@@ -36,7 +36,7 @@ fn dev_killed_ten_times_loses_nothing_and_ends_nothing_twice() {
     assert_eq!(Some(ended), summary["enqueued"].as_i64(), "{summary}");
     let verdict = check(&history(&dir, &killed), &Rules::default());
     assert!(verdict.is_clean(), "{verdict}");
-    assert!(verdict.jobs > 300, "a run worth checking: {} jobs", verdict.jobs);
+    assert!(verdict.jobs > 300, "expected a run of more than 300 jobs, got {}", verdict.jobs);
 }
 
 #[test]
@@ -49,14 +49,14 @@ fn one_job_that_kills_its_process_among_a_thousand_ends_as_the_only_dead_letter(
     };
     let jobs: String =
         (0..1_001).map(|n| if n == 500 { line("abort", 0) } else { line("succeed", 5) }).collect();
-    let put_in = dir.with_input(&jobs, &["job", "enqueue", "--jsonl", "--json"]);
-    assert_eq!(put_in.code, 0, "{put_in:?}");
+    let enqueued = dir.with_input(&jobs, &["job", "enqueue", "--jsonl", "--json"]);
+    assert_eq!(enqueued.code, 0, "{enqueued:?}");
     let mut starts = 0;
     while unfinished(&dir) > 0 {
         starts += 1;
-        assert!(starts < 20, "the killer is given up after three crashes");
+        assert!(starts < 20, "the job is dead after three crashes");
         let mut serve = dir.command(&["serve", "--quiet"]).spawn().expect("the binary starts");
-        wait_for(|| serve.try_wait().expect("it can be asked").is_some() || unfinished(&dir) == 0);
+        wait_for(|| serve.try_wait().expect("its state can be read").is_some() || unfinished(&dir) == 0);
         kill(&mut serve);
     }
     let queue = dir.ok(&["queue", "show", "bulk", "--json"]).json();
@@ -64,7 +64,7 @@ fn one_job_that_kills_its_process_among_a_thousand_ends_as_the_only_dead_letter(
     assert_eq!(queue["totals"]["succeeded"], 1_000, "{queue}");
 }
 
-/// So many ticks are made before the last kill, and so often is a process killed that fires them.
+/// The number of ticks before the last kill, and the number of kills of a process that fires schedules.
 const TICKS: usize = 12;
 const FIRERS_KILLED: usize = 4;
 
@@ -82,7 +82,7 @@ fn a_tick_is_one_job_though_the_processes_that_fire_are_killed() {
         kill(&mut one);
         one = std::mem::replace(&mut other, serve());
     }
-    // Both are dead for a moment: what nobody sees then is caught up on.
+    // Both processes are dead for a moment: the ticks of that time are caught up on.
     kill(&mut one);
     kill(&mut other);
     let mut last = serve();
@@ -110,7 +110,7 @@ fn ticks(dir: &Dir) -> Vec<i64> {
     jobs.iter().map(tick).collect()
 }
 
-/// A `serve` that looks for nothing by itself within an hour.
+/// A `serve` that does not poll within an hour.
 fn serve_without_polls(dir: &Dir) -> Child {
     let queues = ["high", "default", "screenshot", "low", "bulk"];
     let queues = queues.map(|queue| format!("[queues.{queue}]\npoll_interval = \"1h\"\n"));
@@ -122,7 +122,8 @@ fn serve_without_polls(dir: &Dir) -> Child {
     serve
 }
 
-/// So many are tried. The quickest counts, since a busy machine delays some: the promise is about the way.
+/// The maximum number of measured pickups. The quickest counts, since a busy machine delays some: the
+/// promise is about the path of the notification.
 const PICKUPS_MAX: usize = 40;
 
 #[test]
@@ -137,10 +138,10 @@ fn a_job_that_another_process_puts_in_is_picked_up_within_20_ms() {
     assert!(waits.last().is_some_and(|wait| (0..20_000).contains(wait)), "waits in microseconds: {waits:?}");
 }
 
-/// From when the store took a job until its handler started, both by the store's clock.
+/// The time from when the store accepted a job until its handler started, both by the store's clock.
 fn pickup_micros(dir: &Dir) -> i64 {
-    let put_in = dir.ok(&["job", "enqueue", "sample.notify", r#"{"millis":0}"#, "--json"]).json();
-    let id = put_in["id"].to_string();
+    let enqueued = dir.ok(&["job", "enqueue", "sample.notify", r#"{"millis":0}"#, "--json"]).json();
+    let id = enqueued["id"].to_string();
     dir.ok(&["job", "wait", &id, "--timeout", "2m"]);
     let job = dir.ok(&["job", "show", &id, "--json"]).json();
     let instant = |value: &Value| {
@@ -158,7 +159,7 @@ fn unfinished(dir: &Dir) -> u64 {
 }
 
 fn kill(child: &mut Child) {
-    // It may have ended by itself.
+    // The process may have ended by itself.
     let _ = child.kill();
     child.wait().expect("a killed process ends");
 }
@@ -167,8 +168,8 @@ fn ledger_lines(dir: &Dir) -> usize {
     std::fs::read_to_string(dir.path().join("windlass-dev.db.ledger")).map_or(0, |text| text.lines().count())
 }
 
-/// The ledger of `dev`, the kills, and the store's final word, in the checker's terms. The order of lines in the
-/// ledger is an order in which things happened.
+/// Translates the ledger of `dev`, the kills, and the final state of the store into the checker's terms.
+/// The order of lines in the ledger is an order in which events happened.
 fn history(dir: &Dir, killed: &[u32]) -> History {
     let mut history = History::default();
     let text =
@@ -181,7 +182,7 @@ fn history(dir: &Dir, killed: &[u32]) -> History {
     };
     let mut process = None;
     for line in &lines {
-        // The first line of the next process comes after the end of the one before.
+        // The first line of the next process comes after the end of the previous one.
         let next = line["process"].as_u64().filter(|next| process != Some(*next));
         let ended = next.and_then(|next| process.replace(next)).and_then(|ended| u32::try_from(ended).ok());
         if let Some(ended) = ended.filter(|ended| killed.contains(ended)) {
@@ -212,7 +213,7 @@ fn translated(line: &Value) -> Event {
     }
 }
 
-/// Every job as the binary itself lists it.
+/// Every job, as the binary lists it.
 fn finals(dir: &Dir) -> Vec<Event> {
     let mut events = Vec::new();
     let mut before: Option<String> = None;

@@ -1,4 +1,5 @@
-//! The real binary and its signals: the first lets running jobs finish, the second gives them back at once.
+//! The real binary and its signals: the first one lets running jobs finish, the second one gives them back
+//! at once.
 
 use std::process::Child;
 
@@ -8,7 +9,7 @@ use common::{Dir, ended, terminate, wait_for};
 
 #[test]
 fn a_signal_lets_running_jobs_finish() {
-    // Long enough to be seen running on a busy machine, and shorter than the grace of a stop.
+    // Long enough to be observed running on a busy machine, and shorter than the grace period of a stop.
     let (dir, mut serve, job) = serving_a_job(r#"{"act":"succeed","millis":10000}"#);
     terminate(&serve);
     assert_eq!(ended(&mut serve), Some(0));
@@ -19,7 +20,8 @@ fn a_signal_lets_running_jobs_finish() {
 #[test]
 fn a_second_signal_gives_running_jobs_back_at_once() {
     let (dir, serve, job) = serving_a_job(r#"{"act":"succeed","millis":60000}"#);
-    // Signals of one kind that wait together are one, so they are sent until the process has heard a second.
+    // Pending signals of one kind are merged into one, so they are sent until the process has received a
+    // second.
     assert_eq!(ended_by_signals(serve), Some(0));
     let shown = dir.ok(&["job", "show", &job, "--json"]).json();
     assert_eq!(shown["state"], "ready", "{shown}");
@@ -30,7 +32,7 @@ fn a_second_signal_gives_running_jobs_back_at_once() {
     );
 }
 
-/// A `windlass serve` in which a job runs.
+/// Starts a `windlass serve`, and waits until a job runs in it.
 fn serving_a_job(payload: &str) -> (Dir, Child, String) {
     let dir = Dir::new();
     dir.ok(&["migrate"]);
@@ -49,8 +51,8 @@ fn serving_a_job(payload: &str) -> (Dir, Child, String) {
 fn ended_by_signals(mut child: Child) -> Option<i32> {
     let over = wait_for(|| {
         terminate(&child);
-        child.try_wait().expect("it can be asked").is_some()
+        child.try_wait().expect("its state can be read").is_some()
     });
-    assert!(over, "the second signal ends it");
-    child.wait().expect("it has ended").code()
+    assert!(over, "the second signal ends the process");
+    child.wait().expect("the process has ended").code()
 }

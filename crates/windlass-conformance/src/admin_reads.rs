@@ -1,4 +1,4 @@
-//! What people read: one job, and pages of jobs.
+//! The reads of operators: one job, and pages of jobs.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 

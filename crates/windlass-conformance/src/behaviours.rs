@@ -1,5 +1,5 @@
 //! The list of all behaviours, in the order of a job's life. A test compares it with the sources, so that a
-//! behaviour that nobody lists is noticed.
+//! behaviour missing from the list is noticed.
 
 /// Calls a macro with the arguments given and then every behaviour, grouped by module.
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Old jobs rise, and get no more than their share.
+//! Old jobs rise in priority, and get no more than their share.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -57,7 +57,7 @@ pub async fn what_has_risen_fills_free_slots_in_its_plain_turn(h: &Harness) {
     h.enqueue_all(vec![urgent(10); 6]).await;
     h.advance(BOOST_STEP * 10);
     let claimed = claim_boosted(h, 10, 2).await;
-    assert_eq!(claimed.len(), 6, "the share limits who comes early, not who comes");
+    assert_eq!(claimed.len(), 6, "the share limits which jobs come early, not which jobs come");
 }
 
 pub async fn no_job_comes_twice_in_one_claim(h: &Harness) {

@@ -1,4 +1,4 @@
-//! Stopping jobs: those that wait at once, those that run on request.
+//! Cancelling jobs: waiting jobs at once, running jobs on request.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -122,7 +122,7 @@ pub async fn whatever_the_handler_returns_a_requested_cancel_wins(h: &Harness) {
     }
 }
 
-/// A word about progress lets some stores see the job as it is after the request, and not as it was claimed.
+/// Storing progress makes some stores read the job as it is after the request, and not as it was claimed.
 pub async fn a_requested_cancel_wins_over_an_end_after_a_word_about_progress(h: &Harness) {
     let ends = [Transition::Succeed { result: None }, Transition::Retry { after: secs(1), error: oops() }];
     for (kind, end) in [WORK, FLEETING].into_iter().flat_map(|kind| ends.clone().map(|end| (kind, end))) {

@@ -1,4 +1,4 @@
-//! Who gets which job, and in which order.
+//! Which worker gets which job, and in which order.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -159,13 +159,13 @@ pub async fn two_claimers_at_once_get_every_job_once(h: &Harness) {
     }
     let second = h.register_worker().await;
     let calls = [h.worker, second].map(|worker| {
-        // Half each: who locks more than it takes leaves too little to the other.
+        // Each worker gets half: a claim that locks more rows than it takes leaves too few to the other.
         let (engine, request) = (h.engine.clone(), ClaimRequest { worker, ..h.claim_request(8) });
         async move { engine.claim(request).await.expect(UP) }
     });
     let mut claimed = Vec::new();
     for answer in h.at_once(calls.into()).await {
-        let ClaimAnswer::Claimed { jobs, .. } = answer else { panic!("both workers live") };
+        let ClaimAnswer::Claimed { jobs, .. } = answer else { panic!("both workers are live") };
         claimed.extend(ids(&jobs));
     }
     claimed.sort();
@@ -181,7 +181,7 @@ pub async fn eight_claimers_at_once_never_share_a_job(h: &Harness) {
             let mut claimed = Vec::new();
             for request in requests {
                 let ClaimAnswer::Claimed { jobs, .. } = engine.claim(request).await.expect(UP) else {
-                    panic!("the worker lives")
+                    panic!("the worker is live")
                 };
                 claimed.extend(ids(&jobs));
             }
@@ -191,7 +191,7 @@ pub async fn eight_claimers_at_once_never_share_a_job(h: &Harness) {
     let mut claimed = h.at_once(calls.collect()).await.concat();
     claimed.sort();
     claimed.dedup();
-    assert_eq!(claimed.len(), 100, "8 times 5 claims of 3 are more than there is");
+    assert_eq!(claimed.len(), 100, "8 times 5 claims of 3 are more than the store has");
 }
 
 pub async fn waiting_time_and_age_go_by_the_stores_clock(h: &Harness) {

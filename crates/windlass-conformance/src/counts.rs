@@ -1,4 +1,4 @@
-//! Counts tell the truth after every kind of move.
+//! Counts are correct after every kind of transition.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -9,7 +9,7 @@ use windlass_core::settle::Transition;
 
 use crate::harness::*;
 
-/// Asserts what is where, and that nothing that was put in is unaccounted for.
+/// Asserts the number of jobs in each state, and that every enqueued job is accounted for.
 async fn assert_counts(h: &Harness, expected: Counts) {
     let status = h.status_of(MAIN).await;
     assert_eq!(status.counts, expected);
@@ -106,7 +106,7 @@ pub async fn a_dead_letter_is_counted_until_it_is_discarded(h: &Harness) {
     assert_counts(h, Counts { dead_letters: 1, ..NONE }).await;
     h.engine.discard(id).await.expect(UP);
     assert_counts(h, NONE).await;
-    assert_eq!(h.totals().await.dead, 1, "discarded ones stay counted");
+    assert_eq!(h.totals().await.dead, 1, "discarded jobs stay counted");
 }
 
 pub async fn a_dead_letter_started_over_is_no_longer_counted_as_dead(h: &Harness) {

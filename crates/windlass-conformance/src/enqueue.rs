@@ -1,4 +1,4 @@
-//! Accepting jobs: what is stored, what is refused, and that one bad job spoils no other.
+//! Accepting jobs: what is stored, what is refused, and that one invalid job does not affect the others.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -123,7 +123,7 @@ pub async fn a_batch_over_the_limit_is_refused_whole(h: &Harness) {
 
 pub async fn one_refused_job_does_not_spoil_the_others(h: &Harness) {
     let mut jobs = vec![work(); 500];
-    jobs[250] = job_of("nobody.knows");
+    jobs[250] = job_of("not.registered");
     let answers = h.enqueue_all(jobs).await;
     let stored = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
     assert_eq!(stored, 499);
@@ -136,8 +136,8 @@ pub async fn one_refused_job_does_not_spoil_the_others(h: &Harness) {
 }
 
 pub async fn an_unknown_type_is_refused(h: &Harness) {
-    let why = h.refusal(job_of("nobody.knows")).await;
-    assert_eq!(why, Refusal::UnknownType { job_type: type_name("nobody.knows") });
+    let why = h.refusal(job_of("not.registered")).await;
+    assert_eq!(why, Refusal::UnknownType { job_type: type_name("not.registered") });
 }
 
 pub async fn another_queue_than_the_types_is_refused_naming_both(h: &Harness) {
@@ -232,7 +232,8 @@ pub async fn many_callers_at_once_lose_nothing(h: &Harness) {
         async move { engine.enqueue(request).await.expect(UP) }
     });
     let answers = h.at_once(calls.collect()).await.concat();
-    let mut ids: Vec<_> = answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect();
+    let mut ids: Vec<_> =
+        answers.iter().map(|answer| answer.job().expect("plain jobs are accepted")).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 200);

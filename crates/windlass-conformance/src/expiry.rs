@@ -1,4 +1,4 @@
-//! A job that has not started by its time is cancelled.
+//! A job that has not started before its expiry is cancelled.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -98,7 +98,8 @@ pub async fn what_has_not_expired_is_left_by_a_sweep(h: &Harness) {
     assert_eq!(h.phase_of(id).await, Phase::Ready);
 }
 
-/// Expiring jobs of a queue without fairness keys, and then of one where some have a fairness key and some have none, of which one came first.
+/// Returns expiring jobs of a queue without fairness keys, and then of a queue where some have a fairness
+/// key and some have none; one job of the latter came first.
 fn with_and_without_fairness_keys(after: u64) -> [Vec<NewJob>; 2] {
     let fairness_key = Some(windlass_core::names::FairnessKey::parse("tenant").expect("a plain name"));
     let nameless = || expiring(after);

@@ -21,26 +21,26 @@ fn of(name: &str) -> NewJob {
     NewJob { fairness_key: Some(fairness_key(name)), ..work() }
 }
 
-/// So many jobs of a fairness key, in one batch.
+/// Enqueues this number of jobs with one fairness key, in one batch.
 async fn many(h: &Harness, name: &str, count: usize) -> Vec<JobId> {
     let answers = h.enqueue_all(vec![of(name); count]).await;
     answers.iter().map(|answer| answer.job().expect("taken")).collect()
 }
 
-/// The fairness keys of claimed jobs, in order; a dash for none.
+/// Formats the fairness keys of claimed jobs, in order; a dash stands for none.
 fn fairness_keys(claimed: &[Claimed]) -> String {
     let name =
         |claimed: &Claimed| claimed.job.fairness_key.as_ref().map_or("-".to_owned(), ToString::to_string);
     claimed.iter().map(name).collect::<Vec<_>>().join(" ")
 }
 
-/// How many of the claimed jobs have each of these fairness keys.
+/// Counts the claimed jobs of each of these fairness keys.
 fn count_of<const N: usize>(claimed: &[Claimed], names: [&str; N]) -> [usize; N] {
     let all = fairness_keys(claimed);
     names.map(|name| all.split(' ').filter(|fairness_key| *fairness_key == name).count())
 }
 
-/// Claims one at a time, so often.
+/// Claims one job at a time, this number of times.
 async fn one_by_one(h: &Harness, times: usize) -> Vec<Claimed> {
     let mut claimed = Vec::new();
     for _ in 0..times {
@@ -64,7 +64,7 @@ pub async fn a_job_keeps_the_fairness_key_it_was_given(h: &Harness) {
         "also when it has ended"
     );
     let plain = h.enqueue(work()).await;
-    assert_eq!(h.record(plain).await.job.fairness_key, None, "beside those that have one");
+    assert_eq!(h.record(plain).await.job.fairness_key, None, "beside jobs that have one");
 }
 
 pub async fn a_fairness_key_with_a_thousand_jobs_does_not_hold_up_one_with_a_single_job(h: &Harness) {
@@ -91,7 +91,7 @@ pub async fn a_big_claim_is_divided_evenly_and_what_one_cannot_use_goes_to_the_o
     let [a, b, c] = count_of(&claimed, ["a", "b", "c"]);
     assert_eq!((a + b + c, b), (30, 3));
     assert!(a.abs_diff(c) <= 1, "{a} and {c}");
-    assert_eq!(&fairness_keys(&claimed)[..11], "a b c a b c", "they are started by turns, too");
+    assert_eq!(&fairness_keys(&claimed)[..11], "a b c a b c", "they are started in turn, too");
 }
 
 pub async fn turns_go_on_from_claim_to_claim(h: &Harness) {
@@ -156,7 +156,7 @@ pub async fn turns_of_one_priority_are_not_those_of_another(h: &Harness) {
     assert_eq!(fairness_keys(&h.claim(1).await), "a");
     let jobs = ["a", "b"].map(|name| NewJob { fairness_key: Some(fairness_key(name)), ..urgent(0) });
     h.enqueue_all(jobs.to_vec()).await;
-    assert_eq!(fairness_keys(&h.claim(2).await), "a b", "the urgent ones");
+    assert_eq!(fairness_keys(&h.claim(2).await), "a b", "the urgent jobs");
     assert_eq!(fairness_keys(&h.claim(2).await), "b a", "the others go on where they were");
 }
 
@@ -188,7 +188,7 @@ pub async fn a_job_with_a_fairness_key_is_never_claimed_before_it_is_due(h: &Har
     h.advance(secs(10) - MICROSECOND);
     assert_eq!(h.claim(10).await, []);
     h.enqueue(of("a")).await;
-    assert_eq!(h.claim(10).await.len(), 1, "one that is due takes none along that is not");
+    assert_eq!(h.claim(10).await.len(), 1, "a due job does not make a job claimable that is not due");
     h.advance(MICROSECOND);
     let mut due = ids(&h.claim(10).await);
     due.sort_unstable();
@@ -214,7 +214,7 @@ pub async fn more_fairness_keys_than_a_claim_looks_at_all_come_round(h: &Harness
     }
     let served: BTreeSet<_> = claimed.iter().map(|claimed| claimed.job.fairness_key.clone()).collect();
     assert_eq!(claimed.len(), 500);
-    assert!(served.len() >= 400, "{} of 500 fairness keys had a turn", served.len());
+    assert!(served.len() >= 400, "{} of 500 fairness keys were served", served.len());
 }
 
 pub async fn a_retried_job_keeps_its_fairness_key(h: &Harness) {
@@ -229,7 +229,10 @@ pub async fn a_retried_job_keeps_its_fairness_key(h: &Harness) {
     let again = next.iter().find(|claimed| claimed.job.id == first).expect("just seen");
     assert_eq!(again.job.fairness_key, Some(fairness_key("a")));
     h.release(again).await;
-    assert!(ids(&h.claim(2).await).contains(&first), "given back, it waits in its line again");
+    assert!(
+        ids(&h.claim(2).await).contains(&first),
+        "a released job waits for the turn of its fairness key again"
+    );
 }
 
 pub async fn a_dead_letter_that_is_started_over_keeps_its_fairness_key(h: &Harness) {
@@ -253,7 +256,8 @@ pub async fn a_job_without_a_fairness_key_that_comes_back_does_not_wait_behind_a
     h.fail(&claimed, minutes(1)).await;
     h.advance(minutes(1));
     let next = h.claim(2).await;
-    let again = next.iter().find(|claimed| claimed.job.id == id).expect("it has its turn");
+    let again =
+        next.iter().find(|claimed| claimed.job.id == id).expect("the retried job is claimed in its turn");
     assert_eq!(again.job.fairness_key, None);
     h.bury(again).await;
     h.advance(minutes(1));
@@ -324,7 +328,7 @@ pub async fn two_claimers_at_once_get_every_job_once(h: &Harness) {
             other => panic!("expected jobs, got {other:?}"),
         }
     }
-    // What two met at the same time neither may have got.
+    // Two concurrent claims may both have skipped a job that both met.
     while let Some(more) = Some(h.claim(50).await).filter(|more| !more.is_empty()) {
         claimed.extend(ids(&more));
     }
@@ -338,12 +342,12 @@ pub async fn a_job_with_fairness_key_key_and_ordering_key(h: &Harness) {
     let ordering_key = OrderingKey::parse("s").expect("a plain name");
     let new = NewJob { key: Some(key_claim), ordering_key: Some(ordering_key.clone()), ..of("a") };
     let id = h.enqueue(new.clone()).await;
-    assert_eq!(h.offer(new).await.job(), Ok(id), "its key is held");
+    assert_eq!(h.offer(new).await.job(), Ok(id), "the key is held");
     let second = h.enqueue(NewJob { ordering_key: Some(ordering_key), ..of("a") }).await;
     many(h, "b", 10).await;
     let claimed = h.claim(2).await;
     assert!(ids(&claimed).contains(&id), "{}", fairness_keys(&claimed));
-    assert_eq!(fairness_keys(&h.claim(2).await), "b b", "the second of the ordering key waits");
+    assert_eq!(fairness_keys(&h.claim(2).await), "b b", "the second job of the ordering key waits");
     let first = claimed.iter().find(|claimed| claimed.job.id == id).expect("just seen");
     h.succeed(first).await;
     let next = h.claim(2).await;

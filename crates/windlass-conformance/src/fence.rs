@@ -1,4 +1,5 @@
-//! A worker that lost its claim can change nothing, and one whose answer got lost can ask again.
+//! A worker that lost its claim can change nothing, and a worker whose answer was lost can repeat its
+//! request.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -10,12 +11,12 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use crate::harness::*;
 
-/// A claim whose worker was declared dead, and the claim of the worker that has the job now.
+/// Returns a claim whose worker was declared dead, and the claim of the worker that holds the job now.
 async fn stale_and_current(h: &Harness) -> (Claimed, Claimed) {
     stale_and_current_of(h, work()).await
 }
 
-/// The same for a job of another kind.
+/// Returns a stale and a current claim, like [`stale_and_current`], for a given job.
 async fn stale_and_current_of(h: &Harness, job: NewJob) -> (Claimed, Claimed) {
     let victim = h.register_worker().await;
     h.enqueue(job).await;
@@ -214,7 +215,7 @@ pub async fn an_operators_retry_does_not_bring_an_old_token_back(h: &Harness) {
     let id = h.bury(&first).await;
     h.engine.retry(id).await.expect(UP);
     let second = h.claim_one().await;
-    assert_eq!(second.job.counters.attempts, 1, "the counter is issued again, the token is not");
+    assert_eq!(second.job.counters.attempts, 1, "the counter value is issued again, the token is not");
     h.settle(&first, Transition::Succeed { result: None }).await;
     assert_eq!(h.phase_of(id).await, Phase::Running);
 }
@@ -249,7 +250,7 @@ pub async fn a_repeated_end_is_applied_whatever_became_of_the_job_since(h: &Harn
     h.bury(&started_over).await;
     h.engine.retry(started_over.job.id).await.expect(UP);
     h.bury(&started_over).await;
-    assert_eq!(h.phase_of(started_over.job.id).await, Phase::Ready, "a repeat buries nothing");
+    assert_eq!(h.phase_of(started_over.job.id).await, Phase::Ready, "a repeat makes no job dead");
     h.engine.cancel(started_over.job.id, "make room for the next").await.expect(UP);
 }
 

@@ -1,7 +1,8 @@
-//! An engine under test, a clock to move, and short verbs, so that a behaviour reads as a sentence.
+//! An engine under test, a clock that the behaviour moves, and short verbs, so that a behaviour reads as a
+//! sentence.
 //!
-//! Every harness starts alike: three queues (`main`, `other`, and `small`, which takes three jobs), a few
-//! types, and one worker that handles all of them.
+//! Every harness starts in the same state: three queues (`main`, `other`, and `small`, which takes three
+//! jobs), a few types, and one worker that handles all of them.
 
 use std::any::Any;
 use std::fmt;
@@ -35,14 +36,14 @@ pub use settling::oops;
 pub use used::Used;
 pub use words::*;
 
-/// Why a call may be expected to give an answer: nothing disturbs the engine in this suite.
+/// Why a call must return an answer: this suite never disturbs the engine.
 pub(crate) const UP: &str = "the engine is up";
 
 /// The queue that most behaviours use.
 pub const MAIN: &str = "main";
 /// A second queue.
 pub const OTHER: &str = "other";
-/// A queue that takes [`SMALL_CAPACITY`] unfinished jobs.
+/// A queue that accepts [`SMALL_CAPACITY`] unfinished jobs.
 pub const SMALL: &str = "small";
 /// The capacity of [`SMALL`].
 pub const SMALL_CAPACITY: u64 = 3;
@@ -58,10 +59,10 @@ pub const OTHER_WORK: &str = "other.work";
 /// A type in [`SMALL`].
 pub const SMALL_WORK: &str = "small.work";
 
-/// The shortest time that a store tells apart.
+/// The shortest time that a store can represent.
 pub const MICROSECOND: Duration = Duration::from_micros(1);
 
-/// A task to run beside others, on a thread of its own if the runtime has one.
+/// A task that runs beside others, on a thread of its own if the runtime has one.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What the caller of the suite provides for each behaviour: a fresh, empty engine on a clock that only the
@@ -71,19 +72,19 @@ pub struct Fixture {
     pub engine: Arc<dyn Engine>,
     /// Its clock.
     pub clock: Arc<ManualClock>,
-    /// Access below the engine, if its store keeps texts.
+    /// Access below the engine, if its store keeps specs as text.
     pub raw: Option<Box<dyn RawStore>>,
-    /// What must live as long as the engine, such as a temporary directory.
+    /// Values that must live as long as the engine, such as a temporary directory.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// An engine under test, and verbs.
+/// An engine under test, with short verbs.
 pub struct Harness {
     /// The engine.
     pub engine: Arc<dyn Engine>,
     /// Its clock.
     pub clock: Arc<ManualClock>,
-    /// A worker that handles everything the harness declares.
+    /// The id of a worker that handles every type that the harness declares.
     pub worker: WorkerId,
     spawn: Box<dyn Fn(Task) + Send + Sync>,
     numbers: AtomicU64,
@@ -116,18 +117,18 @@ impl Harness {
         harness
     }
 
-    /// The time by the store's clock.
+    /// Returns the time by the store's clock.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Moves the clock on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
 
-    /// A number that this harness has not given before, for names that must be unique. Spread by a large odd
-    /// number, since engines may take tokens for random.
+    /// Returns a number that this harness has not returned before, for names that must be unique. The
+    /// numbers are spread by a large odd factor, since engines may treat tokens as random.
     pub fn fresh_bits(&self) -> u128 {
         let number = u128::from(self.numbers.fetch_add(1, Ordering::SeqCst));
         number.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
@@ -135,24 +136,24 @@ impl Harness {
 
     // ---- enqueue -------------------------------------------------------------------------------------
 
-    /// Puts a batch in under a new name.
+    /// Enqueues a batch under a new request id.
     pub async fn enqueue_all(&self, jobs: Vec<NewJob>) -> Vec<EnqueueAnswer> {
         self.engine.enqueue(self.request(jobs)).await.expect(UP)
     }
 
-    /// A batch under a new name.
+    /// Creates the request of a batch under a new request id.
     pub fn request(&self, jobs: Vec<NewJob>) -> EnqueueRequest {
         EnqueueRequest { request: RequestId::from_random(self.fresh_bits()), jobs }
     }
 
-    /// Puts one job in and gives the answer.
+    /// Enqueues one job and returns the answer.
     pub async fn offer(&self, new: NewJob) -> EnqueueAnswer {
         let answers = self.enqueue_all(vec![new]).await;
         let [answer] = <[EnqueueAnswer; 1]>::try_from(answers).expect("one answer for one job");
         answer
     }
 
-    /// Puts one job in, which must be stored as a new one.
+    /// Enqueues one job, which must be stored as a new job.
     pub async fn enqueue(&self, new: NewJob) -> JobId {
         match self.offer(new).await {
             EnqueueAnswer::New(id) => id,
@@ -160,7 +161,7 @@ impl Harness {
         }
     }
 
-    /// Puts one job in, which must be refused.
+    /// Enqueues one job, which must be refused.
     pub async fn refusal(&self, new: NewJob) -> Refusal {
         match self.offer(new).await {
             EnqueueAnswer::Refused(why) => why,
@@ -168,15 +169,16 @@ impl Harness {
         }
     }
 
-    /// Puts in so many plain jobs.
+    /// Enqueues this number of plain jobs.
     pub async fn enqueue_many(&self, count: usize) -> Vec<JobId> {
         let answers = self.enqueue_all(vec![work(); count]).await;
-        answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+        answers.iter().map(|answer| answer.job().expect("plain jobs are accepted")).collect()
     }
 
     // ---- claim ---------------------------------------------------------------------------------------
 
-    /// A claim of everything in every queue by the harness's worker, without boosts and suspects.
+    /// Returns a claim request for every queue and type by the harness's worker, without boosts and
+    /// suspects.
     pub fn claim_request(&self, limit: u32) -> ClaimRequest {
         ClaimRequest {
             token: ClaimToken::from_random(self.fresh_bits()),
@@ -190,35 +192,35 @@ impl Harness {
         }
     }
 
-    /// Claims as asked, by a worker that lives.
+    /// Claims with this request, for a live worker.
     pub async fn claim_with(&self, request: ClaimRequest) -> Vec<Claimed> {
-        self.claim_and_look(request).await.0
+        self.claim_and_peek(request).await.0
     }
 
-    /// Claims as asked and gives what lies ahead, too.
-    pub async fn claim_and_look(&self, request: ClaimRequest) -> (Vec<Claimed>, NextDue) {
+    /// Claims with this request, and returns the jobs and when the next job is due.
+    pub async fn claim_and_peek(&self, request: ClaimRequest) -> (Vec<Claimed>, NextDue) {
         match self.engine.claim(request).await.expect(UP) {
             ClaimAnswer::Claimed { jobs, peek } => (jobs, peek),
-            ClaimAnswer::WorkerDead => panic!("expected the worker to be alive"),
+            ClaimAnswer::WorkerDead => panic!("expected the worker to be live, got WorkerDead"),
         }
     }
 
-    /// Claims at most so many jobs for the harness's worker.
+    /// Claims at most this number of jobs for the harness's worker.
     pub async fn claim(&self, limit: u32) -> Vec<Claimed> {
         self.claim_with(self.claim_request(limit)).await
     }
 
-    /// Claims at most so many jobs for another worker.
+    /// Claims at most this number of jobs for another worker.
     pub async fn claim_as(&self, worker: WorkerId, limit: u32) -> Vec<Claimed> {
         self.claim_with(ClaimRequest { worker, ..self.claim_request(limit) }).await
     }
 
-    /// Claims the one job that is ready.
+    /// Claims the only ready job.
     pub async fn claim_one(&self) -> Claimed {
         self.claim_one_as(self.worker).await
     }
 
-    /// Claims the one job that is ready, for another worker.
+    /// Claims the only ready job for another worker.
     pub async fn claim_one_as(&self, worker: WorkerId) -> Claimed {
         only(self.claim_as(worker, 2).await)
     }
@@ -231,14 +233,14 @@ impl Harness {
         jobs.pop()
     }
 
-    /// Puts a plain job in and claims it.
+    /// Enqueues a plain job and claims it.
     pub async fn enqueue_and_claim_one(&self) -> Claimed {
         self.enqueue(work()).await;
         self.claim_one().await
     }
 }
 
-/// What every harness declares.
+/// The declaration that every harness starts with.
 fn declaration() -> Declaration {
     let small = QueueSpec { capacity: Some(SMALL_CAPACITY), ..QueueSpec::new(queue(SMALL)) };
     Declaration {

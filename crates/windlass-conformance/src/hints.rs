@@ -1,4 +1,4 @@
-//! Whoever listens is told soon when something may have become claimable or was asked to stop.
+//! Listeners are notified soon when a job may have become claimable or was requested to stop.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -140,5 +140,5 @@ pub async fn a_listener_that_nobody_keeps_is_let_go(h: &Harness) {
     kept.forget();
     h.enqueue(work()).await;
     kept.wait_for(&in_main());
-    assert!(trace.upgrade().is_none(), "the engine holds on to a listener that was dropped");
+    assert!(trace.upgrade().is_none(), "the engine keeps a listener that was dropped");
 }

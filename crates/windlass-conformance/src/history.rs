@@ -1,16 +1,16 @@
-//! A checker for what really happened. Producers, handlers and whoever injects faults write ledgers *outside*
-//! the store; after the faults have stopped, everything is healed and drained, the store's jobs are dumped,
-//! and [`check`] compares the two. A store cannot talk its way out of it: what it has forgotten, the ledger
-//! knows.
+//! A checker for what really happened. Producers, handlers and fault injectors write ledgers *outside* the
+//! store. After the faults have stopped, everything is healed and drained, the store's jobs are dumped, and
+//! [`check`] compares the two. A store cannot hide a loss: the ledger has every job that the store has
+//! forgotten.
 //!
-//! What is checked, in the words of [`Verdict`]:
+//! The checks, by the fields of [`Verdict`]:
 //!
 //! | field | it is a fault if |
 //! |---|---|
-//! | `lost` | an enqueue was acknowledged, and the store neither has the job nor ended it |
+//! | `lost` | an enqueue was acknowledged, and the store has neither the job nor an end of it |
 //! | `unfinished` | after a drain, an acknowledged job has not ended |
-//! | `unexpected` | a job ran or is stored that nobody put in, or whose enqueue was refused |
-//! | `stored_twice` | one enqueue made two jobs |
+//! | `unexpected` | a job ran or is stored that no producer enqueued, or whose enqueue was refused |
+//! | `stored_twice` | one enqueue created two jobs |
 //! | `ended_twice` | more than one end of a job was accepted, or it ran again after its end |
 //! | `forgotten_ends` | an end was accepted, and the store says something else |
 //! | `stale_accepted` | an end was accepted that was sent after another attempt had started |
@@ -20,12 +20,13 @@
 //! | `uncounted_crashes` | a worker was killed with a job, and the store counted fewer crashes |
 //! | `over_limits` | a job failed or crashed more often than its limit |
 //!
-//! An enqueue without an answer may or may not have happened: such a job is `recovered` if it turns up, which
-//! is no fault. An answer of *unknown* counted as a refusal would hide losses; counted as stored it would
-//! invent them.
+//! An enqueue without an answer may or may not have happened. Such a job is `recovered` if it turns up,
+//! which is no fault. Counting an *unknown* answer as a refusal would hide losses; counting it as stored
+//! would invent them.
 //!
 //! Every writer appends a line *before* it does what the line announces, or *after* it has learnt what the
-//! line tells, never at another time; the order of lines is then an order in which things can have happened:
+//! line reports, never at another time. The order of lines is therefore an order in which the events can
+//! have happened:
 //!
 //! ```
 //! use windlass_conformance::history::{Event, History, Outcome, Rules, Uid, check};
@@ -46,8 +47,8 @@
 //! assert!(verdict.is_clean(), "{verdict}");
 //! ```
 //!
-//! Processes write with [`Ledger`], all of them to one file; [`History::read`] reads it back. [`dump`] reads
-//! the store's jobs at the end.
+//! Processes write with [`Ledger`], all of them to one file; [`History::read`] reads it back. [`dump`]
+//! reads the store's jobs at the end.
 
 mod event;
 mod ledger;

@@ -75,7 +75,7 @@ pub async fn a_key_counts_within_its_type_only(h: &Harness) {
 
 pub async fn two_jobs_of_one_batch_with_one_key_are_one_job(h: &Harness) {
     let answers = h.enqueue_all(vec![keyed(), keyed()]).await;
-    let first = answers[0].job().expect("the first is taken");
+    let first = answers[0].job().expect("the first job is accepted");
     assert_eq!(answers, [EnqueueAnswer::New(first), EnqueueAnswer::Duplicate(first)]);
 }
 

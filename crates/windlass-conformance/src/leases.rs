@@ -26,7 +26,7 @@ fn duty(name: &str) -> DutyName {
     DutyName::parse(name).expect("behaviours use plain names")
 }
 
-/// A request of a new process for these duties.
+/// Creates a request of a new process for these duties.
 fn request(h: &Harness, names: &[&str]) -> LeaseRequest {
     let duties = names.iter().map(|name| (duty(name), DUTY_EXPIRY)).collect();
     LeaseRequest {
@@ -73,7 +73,7 @@ pub async fn a_fresh_store_has_no_leases(h: &Harness) {
 
 pub async fn a_lease_that_nobody_holds_is_taken(h: &Harness) {
     let request = request(h, &[RESCUE]);
-    let Taking::Taken(term, _) = only(ask(h, &request).await) else { panic!("it is free") };
+    let Taking::Taken(term, _) = only(ask(h, &request).await) else { panic!("the lease is free") };
     assert_eq!(term.id, request.id);
     let expected = StoredLease {
         duty: duty(RESCUE),
@@ -202,7 +202,11 @@ pub async fn a_repeated_request_is_answered_as_the_first_time(h: &Harness) {
     h.advance(secs(3));
     assert_eq!(ask(h, &request).await[0], first[0]);
     let lease = &stored(h).await[1];
-    assert_eq!((lease.heartbeat, lease.since), (h.now(), h.now().minus(secs(3))), "it counts as a heartbeat");
+    assert_eq!(
+        (lease.heartbeat, lease.since),
+        (h.now(), h.now().minus(secs(3))),
+        "taking the lease counts as a heartbeat"
+    );
 }
 
 pub async fn a_request_twice_at_once_begins_one_term(h: &Harness) {
@@ -219,7 +223,7 @@ pub async fn a_request_twice_at_once_begins_one_term(h: &Harness) {
 
 pub async fn a_repeat_of_a_request_whose_term_is_over_takes_nothing(h: &Harness) {
     let given_back = request(h, &[RESCUE]);
-    let Taking::Taken(term, _) = only(ask(h, &given_back).await) else { panic!("it is free") };
+    let Taking::Taken(term, _) = only(ask(h, &given_back).await) else { panic!("the lease is free") };
     release(h, &LeaseFence { duty: duty(RESCUE), term }).await;
     assert_eq!(ask(h, &given_back).await, [Taking::Over]);
     let expired = request(h, &[PRUNE]);
@@ -238,7 +242,7 @@ pub async fn a_repeated_release_is_answered_as_the_first_time(h: &Harness) {
     assert_eq!(release(h, &lease).await, Released::Done);
     assert_eq!(stored(h).await, before);
     let next = take(h, RESCUE).await;
-    assert_eq!(release(h, &lease).await, Released::Lost, "by now it is somebody else's");
+    assert_eq!(release(h, &lease).await, Released::Lost, "another process has taken it by now");
     assert!(holds(h, &next).await);
 }
 
@@ -251,10 +255,10 @@ pub async fn a_request_to_step_down_is_told_to_the_holder_until_it_gives_way(h: 
         h.advance(secs(2));
         assert_eq!(renew(h, &lease).await, Renewed::GiveWay);
     }
-    assert!(holds(h, &lease).await, "it holds until it is given back");
+    assert!(holds(h, &lease).await, "it holds until it is released");
     release(h, &lease).await;
     let next = take(h, RESCUE).await;
-    assert_eq!(renew(h, &next).await, Renewed::Kept, "the next one was not asked");
+    assert_eq!(renew(h, &next).await, Renewed::Kept, "the next lease was not tested");
 }
 
 pub async fn stepping_down_from_what_nobody_holds_changes_nothing(h: &Harness) {
@@ -296,7 +300,7 @@ pub async fn a_clock_that_steps_back_keeps_who_lives_and_misses_who_died_one_exp
     assert_eq!(renew(h, &alive).await, Renewed::Kept);
     h.advance(secs(1));
     let next = take(h, PRUNE).await;
-    assert!(next.term.fence > dead.term.fence, "though the clock shows less");
+    assert!(next.term.fence > dead.term.fence, "though the clock shows an earlier time");
     assert!(holds(h, &alive).await && !holds(h, &dead).await);
 }
 
@@ -403,7 +407,7 @@ pub async fn a_full_store_forgets_leases_that_nobody_held_for_a_month(h: &Harnes
     assert!(takings.iter().all(|taking| matches!(taking, Taking::Taken(..))), "{takings:?}");
     let left: Vec<_> = stored(h).await.iter().map(|lease| lease.duty.as_str().to_owned()).collect();
     assert_eq!(left, ["another", names[0], names[1], "one-more"]);
-    assert!(take(h, names[2]).await.term.fence > last.term.fence, "what was forgotten gets a higher fence");
+    assert!(take(h, names[2]).await.term.fence > last.term.fence, "a forgotten lease gets a higher fence");
 }
 
 pub async fn a_lease_is_given_back_by_its_request_alone_and_its_metadata_go_to_the_next(h: &Harness) {
@@ -413,9 +417,9 @@ pub async fn a_lease_is_given_back_by_its_request_alone_and_its_metadata_go_to_t
     let release = LeaseRelease { duty: duty(RESCUE), id: unheard.id, metadata: Some(metadata.clone()) };
     assert_eq!(h.engine.release_leases(std::slice::from_ref(&release)).await.expect(UP), [Released::Done]);
     let next = request(h, &[RESCUE]);
-    let Taking::Taken(term, kept) = only(ask(h, &next).await) else { panic!("it is free") };
+    let Taking::Taken(term, kept) = only(ask(h, &next).await) else { panic!("the lease is free") };
     assert_eq!((term.id, kept), (next.id, metadata.clone()));
-    assert_eq!(only(ask(h, &next).await), Taking::Taken(term, metadata), "a repeat is told too");
+    assert_eq!(only(ask(h, &next).await), Taking::Taken(term, metadata), "a repeat gets the metadata too");
     assert_eq!(h.engine.release_leases(&[release]).await.expect(UP), [Released::Lost]);
 }
 
@@ -433,7 +437,7 @@ pub async fn a_request_to_step_down_is_hinted(h: &Harness) {
     log.wait_for(&Hint::Lease(duty(RESCUE)));
 }
 
-/// What core makes of the same calls.
+/// The answers of core to the same calls.
 #[derive(Default)]
 struct Model {
     leases: BTreeMap<DutyName, StoredLease>,
@@ -454,14 +458,14 @@ impl Model {
     }
 }
 
-/// One call on both, chosen by some bits; the answers must be the same.
+/// Makes one call on both, chosen by some bits; the answers must be equal.
 async fn call_both(h: &Harness, model: &mut Model, requests: &mut Vec<LeaseRequest>, bits: u128) {
     let names =
         [["a", "b", "c"], ["b", "c", "d"], ["d", "a", "b"], ["c", "d", "a"]][(bits >> 8) as usize % 4];
     let names = &names[..1 + (bits >> 16) as usize % 3];
     let is_old = (bits >> 48).is_multiple_of(4);
     let old = requests[requests.len() - 1 - (bits >> 40) as usize % requests.len().min(6)].clone();
-    // The newest term of each duty, or one that may be over.
+    // Chooses the newest term of each duty, or a term that may be over.
     let lease = |name: &&str| {
         let newest = model.leases.get(&duty(name)).map(|lease| lease.term);
         let term = newest.filter(|_| !is_old).unwrap_or(Term { fence: 1, id: old.id });

@@ -1,9 +1,10 @@
-//! What every engine must do, as functions: one for each behaviour, named as a sentence, run on every engine
-//! by [`suite!`]. For tests only. It sees only `windlass-core`, so that no behaviour can lean on an engine.
+//! What every engine must do, as functions: one for each behaviour, named as a sentence, run on every
+//! engine by [`suite!`]. For tests only. The crate depends only on `windlass-core`, so that no behaviour
+//! can rely on an engine.
 //!
-//! A new behaviour: write a `pub async fn` with one sentence for a name in the module of its step, and add the
-//! name to `behaviours.rs`; a test says so if it is forgotten. A new engine: write a function that makes a
-//! [`Fixture`](harness::Fixture), and call the macro:
+//! To add a behaviour, write a `pub async fn` with one sentence for a name in the module of its step, and
+//! add the name to `behaviours.rs`; a test fails if it is forgotten. To add an engine, write a function
+//! that creates a [`Fixture`](harness::Fixture), and call the macro:
 //!
 //! ```text
 //! async fn in_memory() -> Fixture {
@@ -14,11 +15,11 @@
 //! windlass_conformance::suite!(memory, in_memory);
 //! ```
 //!
-//! An engine that does the same work by one statement or another, by what it was used for, also calls [`used_suite!`]; a new state
-//! goes into [`Used`](harness::Used).
+//! An engine that chooses between statements for the same work, depending on its earlier use, also calls
+//! [`used_suite!`]; a new state goes into [`Used`](harness::Used).
 //!
-//! [`history`] is the other half: it judges a run of the whole system, with faults, from ledgers that are kept
-//! outside the store.
+//! [`history`] is the other half: it judges a run of the whole system, with faults, from ledgers that are
+//! kept outside the store.
 
 pub mod harness;
 mod suite;

@@ -1,4 +1,4 @@
-//! What nobody handles is parked, and what is finished is cleaned away.
+//! Jobs that no live worker handles are parked, and finished jobs are pruned.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -13,7 +13,7 @@ use windlass_core::worker::WorkerCard;
 
 use crate::harness::*;
 
-/// A ready job in [`MAIN`] of a type that no worker lists.
+/// Enqueues a ready job in [`MAIN`] of a type that no worker lists.
 async fn orphan(h: &Harness) -> JobId {
     let types = vec![type_spec("orphan", MAIN)];
     h.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);
@@ -75,7 +75,8 @@ pub async fn a_finished_job_is_kept_for_the_days_of_its_type(h: &Harness) {
 }
 
 pub async fn a_job_that_ends_after_a_prune_is_kept_to_its_last_hour_through_all_others(h: &Harness) {
-    // Some stores drop what is over by the day: half a day is left of that on which this job's time is over.
+    // Some stores drop expired records by the day. Half of the day on which the retention of this job ends
+    // must pass.
     h.advance(minutes(12 * 60));
     h.prune().await;
     let claimed = h.enqueue_and_claim_one().await;
@@ -92,7 +93,8 @@ pub async fn a_job_that_ends_after_a_prune_is_kept_to_its_last_hour_through_all_
 
 pub async fn a_job_that_is_kept_for_months_is_kept_to_the_last_hour_of_a_month(h: &Harness) {
     const KEPT_FOR: u64 = 120;
-    // Some stores drop what was kept for long by the month: it ends so that its time is over half a day before a month is.
+    // Some stores drop records with a long retention by the month. The job ends so that its retention is
+    // over half a day before the end of a month.
     h.advance(minutes(12 * 60));
     while !h.now().plus(days(KEPT_FOR + 1)).to_string().contains("-01T") {
         h.advance(days(1));
@@ -276,7 +278,7 @@ pub async fn what_a_gate_let_through_keeps_its_age(h: &Harness) {
 }
 
 impl Harness {
-    /// Puts a job of the given type in and claims it.
+    /// Enqueues a job of the given type and claims it.
     async fn enqueue_and_claim_one_of(&self, name: &str) -> JobId {
         let id = self.enqueue(NewJob { priority: Some(level(0)), ..job_of(name) }).await;
         let claimed = self.claim(1).await;
@@ -302,7 +304,8 @@ pub async fn ends_of_one_batch_are_kept_each_for_the_days_of_its_own_type(h: &Ha
     }
 }
 
-/// A job that a sweep has parked while the lease of the only worker that handles its type had run out.
+/// Returns a job that a sweep has parked while the lease of the only worker that handles its type had
+/// expired.
 async fn parked_while_its_worker_was_silent(h: &Harness) -> (JobId, windlass_core::worker::WorkerId) {
     let id = orphan(h).await;
     let silent = h.register(WorkerCard { types: vec![type_name("orphan")], ..h.card() }).await;

@@ -1,4 +1,4 @@
-//! Jobs of one ordering key run one at a time, in the order in which they were put in.
+//! Jobs of one ordering key run one at a time, in the order in which they were enqueued.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -22,7 +22,7 @@ fn of(name: &str) -> NewJob {
     NewJob { ordering_key: Some(ordering_key(name)), ..work() }
 }
 
-/// Three jobs of one ordering key.
+/// Enqueues three jobs of one ordering key.
 async fn three(h: &Harness) -> [JobId; 3] {
     [h.enqueue(of("a")).await, h.enqueue(of("a")).await, h.enqueue(of("a")).await]
 }
@@ -249,7 +249,7 @@ pub async fn one_in_line_that_gets_another_priority_keeps_its_place(h: &Harness)
     }
     let plain = h.enqueue(urgent(1)).await;
     let claimed = h.claim(10).await;
-    assert_eq!(ids(&claimed), [third, plain], "once it is out, its priority counts");
+    assert_eq!(ids(&claimed), [third, plain], "once it is the head, its priority counts");
     assert_eq!(claimed[0].job.priority, level(0));
 }
 
@@ -302,7 +302,7 @@ pub async fn a_dead_letter_that_is_started_over_waits_its_turn(h: &Harness) {
     assert_eq!(h.claim(10).await, []);
     h.succeed(&claimed).await;
     let claimed = h.claim_one().await;
-    assert_eq!(claimed.job.id, first, "it was put in before the third");
+    assert_eq!(claimed.job.id, first, "it was enqueued before the third");
     h.succeed(&claimed).await;
     assert_eq!(ids(&h.claim(10).await), [third]);
 }
@@ -349,10 +349,10 @@ pub async fn one_in_line_that_is_replaced_keeps_its_place(h: &Harness) {
 
 pub async fn nobody_opens_the_gate_of_an_ordering_key_by_hand(h: &Harness) {
     let [first, second, _] = three(h).await;
-    let gate = gate_of(h, second).await.expect("it waits in line");
+    let gate = gate_of(h, second).await.expect("the job waits for its ordering key");
     let done = h.engine.open_gate(&gate, 10).await.expect(UP);
     assert_eq!((done.changed, done.more), (0, false));
-    assert_eq!(h.engine.retry(second).await.expect(UP), RetryAnswer::Retried, "it is due at once");
+    assert_eq!(h.engine.retry(second).await.expect(UP), RetryAnswer::Retried, "the job is due at once");
     assert!(is_in_line(h, second).await);
     assert_eq!(ids(&h.claim(10).await), [first]);
 }
@@ -410,8 +410,8 @@ pub async fn many_callers_at_once_keep_one_ordering_key_in_order_and_leave_nobod
         let claimed = h.claim(10).await;
         match claimed.as_slice() {
             [claimed] => ran.push(h.succeed(claimed).await),
-            // An enqueue that met another one leaves the rest to a sweep.
-            [] => assert!(h.sweep_until_one_is_out("a").await, "{ran:?} ran, and nobody goes on"),
+            // An enqueue that met another enqueue leaves the release to a sweep.
+            [] => assert!(h.sweep_until_one_is_out("a").await, "{ran:?} ran, and no next job was released"),
             several => panic!("one at a time, got {:?}", ids(several)),
         }
     }
@@ -437,7 +437,7 @@ pub async fn an_end_and_a_newcomer_at_once_do_not_leave_the_ordering_key_stuck(h
 }
 
 impl Harness {
-    /// Sweeps, as maintenance would; tells whether one of the ordering key may run now.
+    /// Sweeps, as maintenance would; returns whether a job of the ordering key may run now.
     async fn sweep_until_one_is_out(&self, name: &str) -> bool {
         self.sweep().await;
         self.engine.head_of(&type_name(WORK), &ordering_key(name)).await.expect(UP).is_some()

@@ -1,4 +1,4 @@
-//! What a worker is told of what lies ahead, so that it sleeps exactly as long as it may.
+//! What the store returns about the next due job, so that a worker sleeps exactly as long as it may.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -7,7 +7,7 @@ use windlass_core::enqueue::NewJob;
 
 use crate::harness::*;
 
-async fn outlook_of(h: &Harness, name: &str) -> NextDue {
+async fn next_due_of(h: &Harness, name: &str) -> NextDue {
     let outlooks = h.engine.peek(&[queue(name)], &all_types()).await.expect(UP);
     let (named, peek) = only(outlooks);
     assert_eq!(named, queue(name));
@@ -15,12 +15,12 @@ async fn outlook_of(h: &Harness, name: &str) -> NextDue {
 }
 
 async fn after_claim(h: &Harness, limit: u32) -> NextDue {
-    h.claim_and_look(h.claim_request(limit)).await.1
+    h.claim_and_peek(h.claim_request(limit)).await.1
 }
 
 pub async fn an_empty_queue_has_nothing_ahead(h: &Harness) {
     assert_eq!(after_claim(h, 1).await, NextDue::default());
-    assert_eq!(outlook_of(h, MAIN).await, NextDue::default());
+    assert_eq!(next_due_of(h, MAIN).await, NextDue::default());
 }
 
 pub async fn a_claim_that_leaves_some_says_that_more_is_due(h: &Harness) {
@@ -43,7 +43,7 @@ pub async fn types_not_asked_for_are_not_ahead(h: &Harness) {
     h.enqueue(work()).await;
     h.enqueue(due_in(secs(5))).await;
     let request = ClaimRequest { types: vec![type_name(KEPT)], ..h.claim_request(1) };
-    assert_eq!(h.claim_and_look(request).await.1, NextDue::default());
+    assert_eq!(h.claim_and_peek(request).await.1, NextDue::default());
 }
 
 pub async fn a_claim_says_when_the_next_job_falls_due(h: &Harness) {
@@ -90,18 +90,18 @@ pub async fn a_paused_queue_has_nothing_due(h: &Harness) {
     h.enqueue(work()).await;
     h.engine.pause(&queue(MAIN), None, None).await.expect(UP);
     assert!(!after_claim(h, 1).await.more_due, "a worker would spin");
-    assert!(!outlook_of(h, MAIN).await.more_due, "a worker would spin");
+    assert!(!next_due_of(h, MAIN).await.more_due, "a worker would spin");
 }
 
 pub async fn the_end_of_a_pause_lies_ahead(h: &Harness) {
     h.enqueue(work()).await;
     h.enqueue(NewJob { when: windlass_core::enqueue::When::In(minutes(2)), ..job_of(OTHER_WORK) }).await;
     h.engine.pause(&queue(MAIN), None, Some(minutes(1))).await.expect(UP);
-    assert_eq!(after_claim(h, 1).await.next_due_in, Some(minutes(1)), "nobody else would wake a worker");
-    assert_eq!(outlook_of(h, MAIN).await.next_due_in, Some(minutes(1)));
-    assert_eq!(outlook_of(h, OTHER).await.next_due_in, Some(minutes(2)), "the pause of another queue");
+    assert_eq!(after_claim(h, 1).await.next_due_in, Some(minutes(1)), "nothing else would wake a worker");
+    assert_eq!(next_due_of(h, MAIN).await.next_due_in, Some(minutes(1)));
+    assert_eq!(next_due_of(h, OTHER).await.next_due_in, Some(minutes(2)), "the pause of another queue");
     h.advance(minutes(1));
-    let (claimed, peek) = h.claim_and_look(h.claim_request(5)).await;
+    let (claimed, peek) = h.claim_and_peek(h.claim_request(5)).await;
     assert_eq!((claimed.len(), peek.next_due_in), (1, Some(minutes(1))), "the pause is over");
 }
 
@@ -116,6 +116,6 @@ pub async fn an_outlook_speaks_of_each_queue_apart(h: &Harness) {
 
 pub async fn an_outlook_claims_nothing(h: &Harness) {
     h.enqueue(work()).await;
-    outlook_of(h, MAIN).await;
+    next_due_of(h, MAIN).await;
     h.claim_one().await;
 }

@@ -1,4 +1,4 @@
-//! What processes share of breakers and rate limits.
+//! The state of breakers and rate limits that processes share.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -25,7 +25,7 @@ fn breaker(name: &str) -> BreakerName {
     BreakerName::parse(name).expect("behaviours use plain names")
 }
 
-/// A breaker with something of everything in it.
+/// Creates a breaker state in which every field is set.
 fn full_state(h: &Harness) -> BreakerState {
     let options = BreakerOptions { half_open_probe_count: 3, ..BreakerOptions::default() };
     let open = BreakerEvent::Open { lasting: Some(secs(1)), why: "no 'answer' \"ü\"".to_owned() };
@@ -74,10 +74,18 @@ pub async fn breakers_are_listed_by_name(h: &Harness) {
 pub async fn a_breaker_is_written_only_over_what_was_read(h: &Harness) {
     let state = full_state(h);
     assert_eq!(save(h, SHOP, 0, &state).await, Saved::Done);
-    assert_eq!(save(h, SHOP, 0, &BreakerState::default()).await, Saved::Changed, "it is there already");
+    assert_eq!(
+        save(h, SHOP, 0, &BreakerState::default()).await,
+        Saved::Changed,
+        "the breaker is stored already"
+    );
     let version = stored(&h.engine, SHOP).await.version;
     assert_eq!(save(h, SHOP, version + 1, &BreakerState::default()).await, Saved::Changed);
-    assert_eq!(save(h, "other", version, &BreakerState::default()).await, Saved::Changed, "it is not there");
+    assert_eq!(
+        save(h, "other", version, &BreakerState::default()).await,
+        Saved::Changed,
+        "the breaker is not stored"
+    );
     assert_eq!(stored(&h.engine, SHOP).await.state, state);
 }
 
@@ -95,12 +103,12 @@ pub async fn of_many_who_write_at_once_one_succeeds(h: &Harness) {
     }
 }
 
-/// Asks for a permit as a process does: read, decide, write, again if somebody was faster.
+/// Takes a permit as a process does: read, decide, write, and again if another process was faster.
 async fn ask_for_permit(engine: &Arc<dyn Engine>, fence: Fence) -> Admission {
     loop {
         let read = engine.breakers().await.expect(UP);
         let before = read.breakers.into_iter().find(|stored| stored.name == breaker(SHOP));
-        let before = before.expect("it was made");
+        let before = before.expect("the breaker was stored");
         let (after, admission) = ask(&before.state, fence, read.now, &BreakerOptions::default());
         if after == before.state {
             return admission;
@@ -158,7 +166,7 @@ pub async fn a_claim_is_good_until_its_worker_is_dead_or_gone(h: &Harness) {
     let claimed = h.claim_one_as(victim).await;
     h.kill(victim).await;
     assert!(!holds(h, claimed.fence()).await);
-    let again = h.claim_suspect().await.expect("it is tried again");
+    let again = h.claim_suspect().await.expect("the job is retried");
     assert!(holds(h, again.fence()).await && !holds(h, claimed.fence()).await);
     h.succeed(&again).await;
 
@@ -266,7 +274,7 @@ pub async fn a_prune_forgets_keys_that_have_saved_up_everything(h: &Harness) {
     taken(h, request("mails", "a", &rate, 1)).await;
     let pruned = async || h.engine.prune(100).await.expect(UP).changed;
     assert_eq!(pruned().await, 0);
-    assert_eq!(taken(h, request("mails", "a", &rate, 1)).await.granted, 0, "it is remembered");
+    assert_eq!(taken(h, request("mails", "a", &rate, 1)).await.granted, 0, "the taken tokens are stored");
     h.advance(secs(1));
     assert_eq!(pruned().await, 1);
     assert_eq!(taken(h, request("mails", "a", &rate, 1)).await.granted, 1);

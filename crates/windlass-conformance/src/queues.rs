@@ -48,7 +48,7 @@ pub async fn a_wrong_queue_is_refused_with_the_whole_declaration(h: &Harness) {
     let wrong = QueueSpec { concurrency: 0, ..QueueSpec::new(queue("wrong")) };
     let answer = declare(h, vec![QueueSpec::new(queue("right")), wrong]).await;
     assert!(matches!(answer, Err(EngineError::Queue(_))), "{answer:?}");
-    assert_eq!(h.engine.queues().await.expect(UP).len(), 3, "not even the right one is declared");
+    assert_eq!(h.engine.queues().await.expect(UP).len(), 3, "not even the valid queue is declared");
 }
 
 pub async fn a_pause_is_shown_with_its_reason_and_end(h: &Harness) {

@@ -1,4 +1,4 @@
-//! Repeating an enqueue whose answer got lost makes no second job.
+//! Repeating an enqueue whose answer was lost creates no second job.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -9,7 +9,7 @@ use windlass_core::limits::RECEIPT_TTL;
 use crate::harness::*;
 
 pub async fn a_repeated_request_gives_the_same_answers_and_no_second_job(h: &Harness) {
-    let request = h.request(vec![work(), job_of("nobody.knows"), work()]);
+    let request = h.request(vec![work(), job_of("not.registered"), work()]);
     let first = h.engine.enqueue(request.clone()).await.expect(UP);
     let second = h.engine.enqueue(request).await.expect(UP);
     assert_eq!(first, second);
@@ -21,7 +21,7 @@ pub async fn a_repeat_makes_no_second_job_even_if_the_first_is_done_and_gone(h: 
     let first = h.engine.enqueue(request.clone()).await.expect(UP);
     let claimed = h.claim_one().await;
     let id = h.succeed(&claimed).await;
-    assert!(!h.exists(id).await, "its type keeps nothing");
+    assert!(!h.exists(id).await, "its type has no retention");
     assert_eq!(h.engine.enqueue(request).await.expect(UP), first);
     assert_eq!(h.counts().await.unfinished(), 0);
 }
@@ -39,7 +39,7 @@ pub async fn a_repeat_repeats_the_answer_about_a_key_that_is_free_again(h: &Harn
 }
 
 pub async fn a_receipt_can_be_read(h: &Harness) {
-    let request = h.request(vec![work(), job_of("nobody.knows")]);
+    let request = h.request(vec![work(), job_of("not.registered")]);
     let answers = h.engine.enqueue(request.clone()).await.expect(UP);
     assert_eq!(h.engine.receipt(request.request).await.expect(UP), Some(answers));
 }
@@ -72,7 +72,7 @@ pub async fn an_old_receipt_is_pruned(h: &Harness) {
     assert_eq!(h.engine.receipt(request.request).await.expect(UP), None);
 }
 
-/// Asks about a request that has not arrived.
+/// Queries a request that has not arrived, which closes it.
 async fn closed(h: &Harness, jobs: Vec<NewJob>) -> EnqueueRequest {
     let request = h.request(jobs);
     assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
@@ -86,20 +86,20 @@ fn told_so(jobs: usize) -> Vec<EnqueueAnswer> {
 pub async fn a_request_that_arrives_after_it_was_asked_about_stores_nothing_and_is_told_so(h: &Harness) {
     let request = closed(h, vec![work()]).await;
     assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), told_so(1));
-    assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(1), "also when it is repeated");
+    assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(1), "also for a repeat");
     assert_eq!(h.totals().await.enqueued, 0);
 }
 
 pub async fn each_job_of_a_batch_is_told_that_its_request_was_closed(h: &Harness) {
     let keyed = || NewJob { key: Some(KeyClaim::new(key("k"))), ..work() };
-    for jobs in [vec![work(), job_of("nobody.knows"), work()], vec![keyed(), work()]] {
+    for jobs in [vec![work(), job_of("not.registered"), work()], vec![keyed(), work()]] {
         let count = jobs.len();
         let request = closed(h, jobs).await;
         assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(count));
     }
     assert_eq!(h.totals().await.enqueued, 0);
     let answers = h.engine.enqueue(h.request(vec![keyed()])).await.expect(UP);
-    assert!(matches!(answers[..], [EnqueueAnswer::New(_)]), "its key is free: {answers:?}");
+    assert!(matches!(answers[..], [EnqueueAnswer::New(_)]), "the key is free: {answers:?}");
 }
 
 pub async fn a_request_may_be_asked_about_twice(h: &Harness) {
@@ -107,11 +107,11 @@ pub async fn a_request_may_be_asked_about_twice(h: &Harness) {
     assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
     assert_eq!(h.engine.receipt(request.request).await.expect(UP), None);
     assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), told_so(1));
-    assert_eq!(h.engine.ask(request.request).await.expect(UP), None, "that it came late changes nothing");
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None, "its late arrival changes nothing");
 }
 
 pub async fn a_stored_request_that_is_asked_about_keeps_its_answers(h: &Harness) {
-    let request = h.request(vec![work(), job_of("nobody.knows")]);
+    let request = h.request(vec![work(), job_of("not.registered")]);
     let answers = h.engine.enqueue(request.clone()).await.expect(UP);
     for _ in 0..2 {
         assert_eq!(h.engine.ask(request.request).await.expect(UP), Some(answers.clone()));
@@ -138,7 +138,7 @@ pub async fn a_request_that_is_asked_about_again_stays_closed_for_an_hour_from_t
 }
 
 pub async fn a_receipt_with_answers_lasts_no_longer_for_being_asked_about(h: &Harness) {
-    let request = h.request(vec![work(), job_of("nobody.knows")]);
+    let request = h.request(vec![work(), job_of("not.registered")]);
     let answers = h.engine.enqueue(request.clone()).await.expect(UP);
     h.advance(RECEIPT_TTL - secs(1));
     assert_eq!(h.engine.ask(request.request).await.expect(UP), Some(answers));
@@ -149,7 +149,7 @@ pub async fn a_receipt_with_answers_lasts_no_longer_for_being_asked_about(h: &Ha
 pub async fn an_old_tombstone_of_a_request_is_pruned(h: &Harness) {
     let request = closed(h, vec![work()]).await;
     h.advance(RECEIPT_TTL - secs(1));
-    // That it came late does not make it last longer.
+    // The late arrival does not extend its receipt.
     assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), told_so(1));
     h.advance(secs(2));
     assert!(h.engine.prune(10).await.expect(UP).changed > 0);

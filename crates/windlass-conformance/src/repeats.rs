@@ -1,4 +1,4 @@
-//! A claim whose answer got lost is sent again, and its first sending may come late.
+//! A claim whose answer was lost is sent again, and its first request may arrive late.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -26,7 +26,7 @@ pub async fn a_repeated_request_gives_what_it_claimed_and_claims_no_more(h: &Har
 
 pub async fn a_repeat_of_a_request_that_never_arrived_claims_nothing(h: &Harness) {
     let id = h.enqueue(work()).await;
-    let (claimed, peek) = h.claim_and_look(repeat_of(&h.claim_request(2))).await;
+    let (claimed, peek) = h.claim_and_peek(repeat_of(&h.claim_request(2))).await;
     assert_eq!((claimed, peek.more_due), (vec![], true));
     assert_eq!(h.phase_of(id).await, Phase::Ready);
     assert_eq!(ids(&h.claim(2).await), [id], "a new request claims");
@@ -36,9 +36,9 @@ pub async fn a_first_sending_that_arrives_after_its_repeat_claims_nothing(h: &Ha
     let id = h.enqueue(work()).await;
     let request = h.claim_request(2);
     h.claim_with(repeat_of(&request)).await;
-    let (claimed, peek) = h.claim_and_look(request.clone()).await;
+    let (claimed, peek) = h.claim_and_peek(request.clone()).await;
     assert_eq!((claimed, peek.more_due), (vec![], true));
-    assert_eq!(h.claim_with(repeat_of(&request)).await, [], "it holds nothing");
+    assert_eq!(h.claim_with(repeat_of(&request)).await, [], "the claim holds nothing");
     assert_eq!(h.phase_of(id).await, Phase::Ready);
     assert_eq!(ids(&h.claim(2).await), [id], "a new request claims");
 }
@@ -48,7 +48,7 @@ pub async fn a_first_sending_for_a_suspect_after_its_repeat_claims_nothing(h: &H
     h.crash_once().await;
     let suspects = Suspects::One { crashes_max: u32::MAX };
     let request = ClaimRequest { suspects, ..h.claim_request(1) };
-    let (claimed, peek) = h.claim_and_look(repeat_of(&request)).await;
+    let (claimed, peek) = h.claim_and_peek(repeat_of(&request)).await;
     assert_eq!((claimed, peek.suspect_due), (vec![], true));
     assert_eq!(h.claim_with(request).await, []);
     assert!(h.claim_suspect().await.is_some(), "a new request claims");
@@ -63,7 +63,8 @@ pub async fn a_first_sending_claims_nothing_however_long_after_its_repeat_it_arr
     assert_eq!(h.claim_with(request).await, []);
 }
 
-/// Whichever of the two is applied first: what is held afterwards is what the repeat told.
+/// Whichever of the two requests is applied first, the worker afterwards holds exactly the jobs that the
+/// repeat returned.
 pub async fn a_request_and_its_repeat_at_once_leave_nothing_held_that_the_repeat_did_not_tell(h: &Harness) {
     h.enqueue_many(40).await;
     for _ in 0..10 {
@@ -73,13 +74,13 @@ pub async fn a_request_and_its_repeat_at_once_leave_nothing_held_that_the_repeat
             async move {
                 match engine.claim(request).await.expect(UP) {
                     ClaimAnswer::Claimed { jobs, .. } => ids(&jobs),
-                    ClaimAnswer::WorkerDead => panic!("the worker lives"),
+                    ClaimAnswer::WorkerDead => panic!("the worker is live"),
                 }
             }
         });
         let answers = h.at_once(calls.into()).await;
         assert_eq!(ids(&h.claim_with(repeat_of(&request)).await), answers[1], "{answers:?}");
-        assert_eq!(answers[0], answers[1], "the first sending claims both or nothing");
+        assert_eq!(answers[0], answers[1], "the first request claims both or nothing");
     }
 }
 

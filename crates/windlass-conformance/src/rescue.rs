@@ -1,4 +1,4 @@
-//! Jobs are taken back from workers that are dead, and only from those.
+//! Jobs are taken back from dead workers, and only from those.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -132,7 +132,7 @@ pub async fn a_worker_declared_dead_in_a_first_batch_cannot_end_a_job_of_the_nex
     h.let_leases_run_out();
     let first = h.rescue(vec![h.suspect(victim).await], 1).await;
     let left = held.iter().find(|claimed| !first.returned.contains(&claimed.job.id));
-    let left = left.expect("one was taken back, two are left");
+    let left = left.expect("one job was taken back, two are left");
     h.settle(left, windlass_core::settle::Transition::Succeed { result: None }).await;
     while h.rescue(vec![], 10).await.more {}
     assert_eq!(h.counts().await.running, 0);
@@ -155,7 +155,7 @@ pub async fn the_third_crash_makes_a_dead_letter_whatever_the_attempts(h: &Harne
     h.crash_suspect().await;
     let rescued = h.crash_suspect().await;
     assert_eq!((rescued.returned, rescued.buried), (vec![], vec![id]));
-    let JobState::Dead { error, at } = h.state_of(id).await else { panic!("it is dead") };
+    let JobState::Dead { error, at } = h.state_of(id).await else { panic!("the job is dead") };
     assert_eq!((error.kind, at), (ErrorKind::Crashed, h.now()));
 }
 
@@ -168,7 +168,7 @@ pub async fn a_dead_letter_by_crashes_names_its_neighbours(h: &Harness) {
     let request = RescueRequest { silent, crashes_max: 1, limit: 100 };
     h.engine.rescue(request).await.expect(UP);
     for (id, neighbour) in [(ids[0], ids[1]), (ids[1], ids[0])] {
-        let JobState::Dead { error, .. } = h.state_of(id).await else { panic!("it is dead") };
+        let JobState::Dead { error, .. } = h.state_of(id).await else { panic!("the job is dead") };
         assert!(error.text.contains(&format!("jobs {neighbour} too")), "{}", error.text);
     }
 }

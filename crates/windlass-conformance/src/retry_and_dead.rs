@@ -1,4 +1,4 @@
-//! What people do with jobs that wait for another try, and with dead letters.
+//! What operators do with jobs that wait for a retry, and with dead letters.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -7,7 +7,7 @@ use windlass_core::job::{Counters, JobId, JobState, Phase};
 
 use crate::harness::*;
 
-const NOBODY: JobId = JobId(987_654_321);
+const MISSING: JobId = JobId(987_654_321);
 
 async fn retry(h: &Harness, id: JobId) -> RetryAnswer {
     h.engine.retry(id).await.expect(UP)
@@ -93,7 +93,7 @@ pub async fn what_was_cancelled_is_not_retried(h: &Harness) {
 }
 
 pub async fn a_retry_of_nothing_is_not_found(h: &Harness) {
-    assert_eq!(retry(h, NOBODY).await, RetryAnswer::NotFound);
+    assert_eq!(retry(h, MISSING).await, RetryAnswer::NotFound);
 }
 
 pub async fn a_discarded_dead_letter_is_gone(h: &Harness) {
@@ -114,7 +114,7 @@ pub async fn only_dead_letters_are_discarded(h: &Harness) {
 }
 
 pub async fn a_discard_of_nothing_is_not_found(h: &Harness) {
-    assert_eq!(discard(h, NOBODY).await, Changed::NotFound);
+    assert_eq!(discard(h, MISSING).await, Changed::NotFound);
 }
 
 pub async fn a_new_priority_changes_the_order(h: &Harness) {
@@ -138,7 +138,7 @@ pub async fn only_a_waiting_job_gets_another_priority(h: &Harness) {
 }
 
 pub async fn a_priority_for_nothing_is_not_found(h: &Harness) {
-    assert_eq!(h.engine.set_priority(NOBODY, level(0)).await.expect(UP), Changed::NotFound);
+    assert_eq!(h.engine.set_priority(MISSING, level(0)).await.expect(UP), Changed::NotFound);
 }
 
 pub async fn a_dead_letter_started_over_does_not_expire(h: &Harness) {

@@ -1,4 +1,4 @@
-//! Rollups: what happened in each minute is booked once, whichever process rolls up, and is there to be read.
+//! Rollups: the events of each minute are counted once, whichever process rolls up, and can be read.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -24,12 +24,12 @@ async fn rollup_input(engine: &Arc<dyn Engine>, limit: u32) -> RollupInput {
     engine.rollup_input(limit).await.expect(UP)
 }
 
-/// What a round would book; nothing if there is nothing.
+/// Decides what a round would roll up; `None` if there is nothing.
 async fn decide(engine: &Arc<dyn Engine>, limit: u32) -> Option<RollUp> {
     roll_up(rollup_input(engine, limit).await)
 }
 
-/// The same with what is there.
+/// Returns the change of a round, added to the stored rollups.
 async fn ready(engine: &Arc<dyn Engine>, roll_up: RollUp) -> RollupChange {
     let kept = engine.rollups_of(&roll_up.keys()).await.expect(UP);
     assert!(kept.damaged.is_empty(), "{kept:?}");
@@ -40,7 +40,7 @@ async fn apply(engine: &Arc<dyn Engine>, change: &RollupChange) -> RollupOutcome
     engine.apply_rollup(change).await.expect(UP)
 }
 
-/// Folds until there is nothing left. Whoever is overtaken begins anew.
+/// Rolls up until nothing is left. A round that another process overtook begins anew.
 async fn roll_up_all(engine: &Arc<dyn Engine>) {
     while let Some(roll_up) = decide(engine, 1_000).await {
         let change = ready(engine, roll_up).await;
@@ -59,7 +59,7 @@ fn everything() -> RollupsRequest {
     RollupsRequest::between(Timestamp::EPOCH, far)
 }
 
-/// All rows, page by page.
+/// Reads all rows, page by page.
 async fn rows(h: &Harness, mut request: RollupsRequest) -> Vec<Rollup> {
     let mut all = Vec::new();
     loop {
@@ -76,7 +76,7 @@ async fn all_rows(h: &Harness) -> Vec<Rollup> {
     rows(h, everything()).await
 }
 
-/// What was booked of a type, over all minutes.
+/// Sums the rollups of a type over all minutes.
 async fn booked(h: &Harness, name: &str) -> Tally {
     let mut all = Tally::default();
     let of_type = RollupsRequest { job_type: Some(type_name(name)), ..everything() };
@@ -103,7 +103,7 @@ fn key_at(at: Timestamp, in_queue: &str, name: &str) -> RollupKey {
     RollupKey { minute: Minute::of(at), queue: queue(in_queue), job_type: type_name(name) }
 }
 
-/// Rows of these minutes, types and numbers of jobs.
+/// Stores rows of these minutes, types and numbers of jobs.
 async fn keep(h: &Harness, kept: &[(Timestamp, &str, &str, u64)]) {
     let read = rollup_input(&h.engine, 1).await.watermark.map_or(0, |watermark| watermark.version);
     let row = |(at, in_queue, name, enqueued): &(Timestamp, &str, &str, u64)| Rollup {
@@ -125,7 +125,7 @@ pub async fn a_fresh_store_has_no_rollups_and_has_booked_all_of_nothing(h: &Harn
     assert!(all_rows(h).await.is_empty());
     h.enqueue(work()).await;
     roll_up_all(&h.engine).await;
-    assert_eq!(booked(h, WORK).await.enqueued, 1, "what came before the first round counts");
+    assert_eq!(booked(h, WORK).await.enqueued, 1, "jobs before the first round are counted");
 }
 
 pub async fn each_death_of_a_job_that_is_started_over_again_and_again_is_booked(h: &Harness) {
@@ -136,7 +136,7 @@ pub async fn each_death_of_a_job_that_is_started_over_again_and_again_is_booked(
         h.engine.retry(id).await.expect(UP);
         let claimed = h.claim_one().await;
         h.bury(&claimed).await;
-        // Between two rounds: the totals of dead jobs are what they were.
+        // Between two rounds, the totals of dead jobs do not change.
         roll_up_all(&h.engine).await;
         let (booked, totals) = (booked(h, WORK).await, h.totals().await);
         assert_eq!((booked.dead, booked.enqueued), (deaths, 1));
@@ -196,8 +196,8 @@ pub async fn of_two_who_roll_up_from_one_version_one_is_overtaken(h: &Harness) {
     for round in 1..=10 {
         h.enqueue(work()).await;
         append(h, &[sample(Duration::ZERO, 1)]).await;
-        let one = decide(&h.engine, 10).await.expect("something has happened");
-        let two = decide(&h.engine, 10).await.expect("something has happened");
+        let one = decide(&h.engine, 10).await.expect("there is something to roll up");
+        let two = decide(&h.engine, 10).await.expect("there is something to roll up");
         let (one, two) = (ready(&h.engine, one).await, ready(&h.engine, two).await);
         let calls = [one, two].map(|change| {
             let engine = Arc::clone(&h.engine);
@@ -215,12 +215,12 @@ pub async fn of_two_who_roll_up_from_one_version_one_is_overtaken(h: &Harness) {
 pub async fn a_change_that_is_repeated_after_a_lost_answer_is_refused_and_harmless(h: &Harness) {
     h.enqueue(work()).await;
     append(h, &[sample(Duration::ZERO, 2)]).await;
-    let roll_up = decide(&h.engine, 10).await.expect("something has happened");
+    let roll_up = decide(&h.engine, 10).await.expect("there is something to roll up");
     let change = ready(&h.engine, roll_up).await;
     assert_eq!(apply(&h.engine, &change).await, RollupOutcome::Done);
     append(h, &[sample(Duration::ZERO, 4)]).await;
     assert_eq!(apply(&h.engine, &change).await, RollupOutcome::Overtaken);
-    assert_eq!(rollup_input(&h.engine, 10).await.samples.len(), 1, "what came since is still there");
+    assert_eq!(rollup_input(&h.engine, 10).await.samples.len(), 1, "the samples that came since are kept");
     roll_up_all(&h.engine).await;
     let tally = booked(h, WORK).await;
     assert_eq!((tally.enqueued, tally.started), (1, 6));
@@ -228,7 +228,7 @@ pub async fn a_change_that_is_repeated_after_a_lost_answer_is_refused_and_harmle
 
 pub async fn what_is_appended_while_somebody_rolls_up_waits_for_the_next_round(h: &Harness) {
     append(h, &[sample(Duration::ZERO, 1)]).await;
-    let roll_up = decide(&h.engine, 10).await.expect("something was seen");
+    let roll_up = decide(&h.engine, 10).await.expect("there are samples");
     append(h, &[sample(Duration::ZERO, 2)]).await;
     h.enqueue(work()).await;
     let change = ready(&h.engine, roll_up).await;
@@ -246,7 +246,7 @@ pub async fn a_total_that_went_down_books_nothing_and_counts_on_from_there(h: &H
     assert_eq!(booked(h, WORK).await.dead, 2);
     h.engine.retry(dead).await.expect(UP);
     roll_up_all(&h.engine).await;
-    assert_eq!(booked(h, WORK).await.dead, 2, "what was started over died all the same");
+    assert_eq!(booked(h, WORK).await.dead, 2, "a job that was started over died all the same");
     let again = h.claim_one().await;
     h.bury(&again).await;
     roll_up_all(&h.engine).await;
@@ -259,7 +259,7 @@ pub async fn a_type_that_is_gone_is_forgotten_by_the_watermark(h: &Harness) {
     assert_eq!(apply(&h.engine, &change).await, RollupOutcome::Done);
     h.enqueue(work()).await;
     roll_up_all(&h.engine).await;
-    let watermark = rollup_input(&h.engine, 10).await.watermark.expect("it was moved");
+    let watermark = rollup_input(&h.engine, 10).await.watermark.expect("the watermark was moved");
     assert!(!watermark.text.contains("gone") && watermark.version > 5, "{watermark:?}");
     assert_eq!(all_rows(h).await.len(), 1);
 }
@@ -270,7 +270,7 @@ pub async fn only_so_many_samples_are_read_at_once_and_the_rest_stays(h: &Harnes
     let read = rollup_input(&h.engine, 2).await;
     assert_eq!((read.samples.len(), read.more), (2, true));
     assert_eq!(read.samples[0].text, five[0].text);
-    let change = ready(&h.engine, roll_up(read).expect("something was seen")).await;
+    let change = ready(&h.engine, roll_up(read).expect("there are samples")).await;
     assert_eq!(apply(&h.engine, &change).await, RollupOutcome::Done);
     let read = rollup_input(&h.engine, 3).await;
     assert_eq!((read.samples.len(), read.more), (3, false));
@@ -286,14 +286,14 @@ pub async fn if_nobody_rolls_up_only_the_newest_samples_are_kept(h: &Harness) {
         append(h, &batch).await;
     }
     let read = rollup_input(&h.engine, 1).await;
-    assert_eq!(read.samples[0].text, batch[0].text, "the first one had to go");
+    assert_eq!(read.samples[0].text, batch[0].text, "the first sample had to go");
     roll_up_all(&h.engine).await;
     assert_eq!(booked(h, WORK).await.started, SAMPLES_KEPT_MAX);
 }
 
 pub async fn samples_that_drop_out_while_somebody_rolls_up_take_no_others_with_them(h: &Harness) {
     append(h, &[sample(Duration::ZERO, 1), sample(Duration::ZERO, 1)]).await;
-    let roll_up = decide(&h.engine, 10).await.expect("something was seen");
+    let roll_up = decide(&h.engine, 10).await.expect("there are samples");
     let batch = vec![sample(Duration::ZERO, 1); SAMPLES_PER_CALL_MAX];
     for _ in 0..SAMPLES_KEPT_MAX / SAMPLES_PER_CALL_MAX as u64 {
         append(h, &batch).await;
@@ -307,7 +307,7 @@ pub async fn samples_that_drop_out_while_somebody_rolls_up_take_no_others_with_t
 pub async fn a_damaged_sample_is_told_and_spoils_nothing_else(h: &Harness) {
     let damaged = Sample { ago: Duration::ZERO, text: "main work many".to_owned() };
     append(h, &[sample(Duration::ZERO, 1), damaged, sample(Duration::ZERO, 2)]).await;
-    let roll_up = decide(&h.engine, 10).await.expect("something was seen");
+    let roll_up = decide(&h.engine, 10).await.expect("there are samples");
     assert!(matches!(roll_up.damaged[..], [Damage::Sample { .. }]), "{:?}", roll_up.damaged);
     let change = ready(&h.engine, roll_up).await;
     assert_eq!(apply(&h.engine, &change).await, RollupOutcome::Done);

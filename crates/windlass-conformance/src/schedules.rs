@@ -1,4 +1,5 @@
-//! Schedules: kept as declared, changed by whoever has read them last, and one job for each tick.
+//! Schedules: kept as declared, changed only by a process that has read the latest version, and one job for
+//! each tick.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -29,9 +30,9 @@ fn name(text: &str) -> ScheduleName {
     ScheduleName::parse(text).expect("behaviours use plain names")
 }
 
-/// A schedule of every minute that puts plain jobs in.
+/// Creates a schedule of every minute that enqueues plain jobs.
 fn every_minute(called: &str) -> ScheduleSpec {
-    let schedule = Schedule::parse("every 1m").expect("it is a schedule");
+    let schedule = Schedule::parse("every 1m").expect("the text is a schedule");
     ScheduleSpec::new(name(called), schedule, JobTemplate::new(type_name(WORK)))
 }
 
@@ -48,7 +49,7 @@ async fn find(h: &Harness, called: &str) -> Option<StoredSchedule> {
 }
 
 async fn stored(h: &Harness, called: &str) -> StoredSchedule {
-    find(h, called).await.expect("it was stored")
+    find(h, called).await.expect("the schedule was stored")
 }
 
 async fn due(h: &Harness) -> Vec<StoredSchedule> {
@@ -68,18 +69,18 @@ async fn apply(h: &Harness, wanted: ScheduleChange) -> Vec<Put> {
 
 async fn declare(h: &Harness, spec: &ScheduleSpec) -> StoredSchedule {
     let before = find(h, spec.name.as_str()).await;
-    let wanted = acts::declare(spec, Origin::Code, before.as_ref(), h.now()).expect("it is new");
+    let wanted = acts::declare(spec, Origin::Code, before.as_ref(), h.now()).expect("the schedule is new");
     apply(h, wanted).await;
     stored(h, spec.name.as_str()).await
 }
 
-/// What is decided about a schedule a minute later.
+/// Decides about a schedule a minute later.
 async fn a_minute_later(h: &Harness, called: &str) -> Firing {
     h.advance(MINUTE);
     fire(&stored(h, called).await, h.now()).expect("a tick has come")
 }
 
-/// Lets a minute pass, and the tick that comes make its job.
+/// Lets a minute pass, and the tick that comes enqueue its job.
 async fn tick(h: &Harness, called: &str) -> Put {
     only(apply(h, a_minute_later(h, called).await.change).await)
 }
@@ -104,13 +105,13 @@ pub async fn a_schedule_is_kept_as_it_was_declared(h: &Harness) {
     let text = "daily at 02:00, except holidays, Europe/Berlin";
     let spec = ScheduleSpec {
         name: name(NIGHTLY),
-        schedule: Schedule::parse(text).expect("it is a schedule"),
-        holidays: Holidays::parse("2027-12-24 Christmas Eve\n").expect("it is a list"),
+        schedule: Schedule::parse(text).expect("the text is a schedule"),
+        holidays: Holidays::parse("2027-12-24 Christmas Eve\n").expect("the text is a list"),
         job: JobTemplate {
             payload: payload("{\"n\": 18446744073709551615, \"ä\": \"\\n'\"}"),
             queue: Some(queue(MAIN)),
             priority: Some(level(2)),
-            tags: vec![Tag::parse("übernacht").expect("it is a tag")],
+            tags: vec![Tag::parse("übernacht").expect("a plain tag")],
             timeout: Some(Duration::from_secs(90)),
             retry: Some(RetryPolicy::default().with_attempts(2)),
             ..JobTemplate::new(type_name(WORK))
@@ -151,14 +152,14 @@ pub async fn schedules_are_listed_by_name_page_by_page(h: &Harness) {
 pub async fn what_is_due_comes_longest_due_first_and_the_next_is_told(h: &Harness) {
     let spans = [("slow", "every 3m"), ("quick", "every 1m"), ("middle", "every 2m")];
     for (called, text) in spans {
-        let schedule = Schedule::parse(text).expect("it is a schedule");
+        let schedule = Schedule::parse(text).expect("the text is a schedule");
         declare(h, &ScheduleSpec { schedule, ..every_minute(called) }).await;
     }
     let first = read(h, WhichSchedules::Due(None, 10)).await;
     assert_eq!(first.schedules, []);
-    let next = first.next.expect("something lies ahead");
+    let next = first.next.expect("the schedule has a next tick");
     h.advance(next.since(h.now()));
-    assert!(!due(h).await.is_empty(), "it is due at the very instant that was told");
+    assert!(!due(h).await.is_empty(), "it is due at exactly the returned instant");
     h.advance(10 * MINUTE);
     let all = read(h, WhichSchedules::Due(None, 10)).await;
     let looks: Vec<_> = all.schedules.iter().map(|schedule| schedule.record.look_at()).collect();
@@ -172,7 +173,7 @@ pub async fn what_is_due_can_be_passed_over_page_by_page(h: &Harness) {
         declare(h, &every_minute(called)).await;
     }
     h.advance(Duration::from_secs(1));
-    let schedule = Schedule::parse("every 1m from 2020-01-01T00:00:07Z").expect("it is a schedule");
+    let schedule = Schedule::parse("every 1m from 2020-01-01T00:00:07Z").expect("the text is a schedule");
     declare(h, &ScheduleSpec { schedule, ..every_minute("0") }).await;
     h.advance(MINUTE);
     let all: Vec<_> = due(h).await.iter().map(|schedule| schedule.name().to_string()).collect();
@@ -187,7 +188,7 @@ pub async fn what_is_due_can_be_passed_over_page_by_page(h: &Harness) {
         }
         names.extend(page.schedules.iter().map(|schedule| schedule.name().to_string()));
     }
-    assert_eq!(names, all, "each once, though nobody has fired any");
+    assert_eq!(names, all, "each once, though no process has fired any");
 }
 
 pub async fn a_tick_makes_its_job_and_the_schedule_is_due_no_more(h: &Harness) {
@@ -207,7 +208,7 @@ pub async fn every_field_of_a_template_reaches_the_job(h: &Harness) {
         payload: payload("{\"big\": 18446744073709551615}"),
         queue: Some(queue(OTHER)),
         priority: Some(level(1)),
-        tags: vec![Tag::parse("a").expect("it is a tag")],
+        tags: vec![Tag::parse("a").expect("a plain tag")],
         timeout: Some(Duration::from_secs(5)),
         retry: Some(RetryPolicy::default().with_attempts(9)),
         ..JobTemplate::new(type_name(OTHER_WORK))
@@ -256,11 +257,11 @@ pub async fn a_decision_made_before_a_pause_writes_nothing(h: &Harness) {
     assert_eq!(change(h, decided).await, ScheduleChanged::Changed);
     assert_eq!(unfinished(h).await, 0);
     let paused = stored(h, NIGHTLY).await;
-    let pause = paused.record.pause.clone().expect("it is paused");
+    let pause = paused.record.pause.clone().expect("the schedule is paused");
     assert_eq!((pause.since, pause.reason.as_deref()), (h.now(), Some("not today")));
     h.advance(60 * MINUTE);
     assert_eq!(due(h).await, []);
-    apply(h, acts::resume(&paused, h.now()).expect("it is paused")).await;
+    apply(h, acts::resume(&paused, h.now()).expect("the schedule is paused")).await;
     assert_eq!(due(h).await, []);
     new_job(&tick(h, NIGHTLY).await);
 }
@@ -279,7 +280,7 @@ pub async fn a_schedule_that_was_stored_anew_takes_no_old_decision(h: &Harness) 
 
 pub async fn a_schedule_stored_by_two_at_once_is_stored_once(h: &Harness) {
     let (now, spec) = (h.now(), every_minute(NIGHTLY));
-    let wanted = acts::declare(&spec, Origin::Cli, None, now).expect("it is new");
+    let wanted = acts::declare(&spec, Origin::Cli, None, now).expect("the schedule is new");
     let callers = (0..6).map(|_| {
         let (engine, wanted) = (Arc::clone(&h.engine), [wanted.clone()]);
         async move { only(engine.change_schedules(&wanted).await.expect(UP)) }
@@ -318,7 +319,7 @@ pub async fn jobs_by_hand_are_no_ticks_and_later_ticks_do_not_mind_them(h: &Harn
     for id in [before, after] {
         h.engine.cancel(id, "enough").await.expect(UP);
     }
-    assert_eq!(tick(h, NIGHTLY).await, Put::Overlaps(first), "that of the last tick is still live");
+    assert_eq!(tick(h, NIGHTLY).await, Put::Overlaps(first), "the job of the last tick is still live");
 }
 
 pub async fn ticks_of_a_range_make_a_job_each_and_none_twice(h: &Harness) {
@@ -364,7 +365,7 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
         matches!(&refused[..], [(_, Refusal::QueueFull { .. }), (_, Refusal::UnknownType { .. })]),
         "{refused:?}"
     );
-    let alert = stored(h, "unknown").await.record.alert.expect("the step that fired has told it");
+    let alert = stored(h, "unknown").await.record.alert.expect("the alert was stored with the firing");
     let tick =
         firings.iter().find(|firing| firing.change.name == name("unknown")).map(|one| one.change.ticks[0]);
     assert!(
@@ -385,7 +386,7 @@ pub async fn a_tick_is_left_out_while_the_last_job_is_live(h: &Harness) {
     assert_eq!(tick(h, NIGHTLY).await, Put::Overlaps(first), "it runs");
     assert_eq!(stored(h, NIGHTLY).await.last_job, Some(first));
     h.park(&claimed, "breaker:anything").await;
-    assert_eq!(tick(h, NIGHTLY).await, Put::Overlaps(first), "it is parked");
+    assert_eq!(tick(h, NIGHTLY).await, Put::Overlaps(first), "the job is parked");
     h.engine.cancel(first, "enough").await.expect(UP);
     let second = new_job(&tick(h, NIGHTLY).await);
     h.bury(&h.claim_one().await).await;
@@ -399,14 +400,15 @@ pub async fn a_tick_that_is_left_out_is_told_once_by_the_step_that_fires(h: &Har
     assert_eq!(stored(h, NIGHTLY).await.record.alert, None);
     tick(h, NIGHTLY).await;
     let told = stored(h, NIGHTLY).await.record;
-    let alert = told.alert.clone().expect("nobody else may be there to tell it");
-    let tick_left_out = told.last_tick.expect("its turn was");
+    let alert =
+        told.alert.clone().expect("the alert is stored, since no other process may be there to report it");
+    let tick_left_out = told.last_tick.expect("the tick was processed");
     assert_eq!(
         (alert.at, alert.alarm.clone()),
         (h.now(), ScheduleAlert::Overlaps { tick: tick_left_out, job })
     );
     tick(h, NIGHTLY).await;
-    assert_eq!(stored(h, NIGHTLY).await.record.alert, Some(alert), "once for each job that is live");
+    assert_eq!(stored(h, NIGHTLY).await.record.alert, Some(alert), "one alert for each live job");
 }
 
 pub async fn a_waiting_job_gives_way_to_that_of_the_next_tick(h: &Harness) {
@@ -448,12 +450,12 @@ pub async fn a_tick_that_was_filled_before_it_was_seen_keeps_its_job(h: &Harness
     new_job(&tick(h, NIGHTLY).await);
     let at = a_minute_later(h, NIGHTLY).await.change.ticks[0];
     let filled = new_job(&only(apply(h, acts::run(&stored(h, NIGHTLY).await, &[at])).await));
-    let seen = fire(&stored(h, NIGHTLY).await, h.now()).expect("nobody has seen the tick");
+    let seen = fire(&stored(h, NIGHTLY).await, h.now()).expect("no process has fired the tick");
     assert_eq!(only(apply(h, seen.change).await), Put::Answered(EnqueueAnswer::Duplicate(filled)));
     assert_eq!(h.phase_of(filled).await, Phase::Ready);
 }
 
-/// A schedule whose job stands in a queue that has room for no other.
+/// Creates a schedule whose job is in a queue without room for another.
 async fn last_of_a_full_queue(h: &Harness) -> JobId {
     let mut spec = ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) };
     spec.job.job_type = type_name(SMALL_WORK);
@@ -488,7 +490,8 @@ pub async fn a_queue_that_stays_full_keeps_the_job_that_waits(h: &Harness) {
 pub async fn a_whole_batch_of_schedules_is_fired_by_one_call(h: &Harness) {
     let called = |n: usize| format!("s{n:03}");
     let specs = (0..SCHEDULES_PER_CALL_MAX).map(|n| every_minute(&called(n)));
-    let declared = specs.map(|spec| acts::declare(&spec, Origin::Code, None, h.now()).expect("it is new"));
+    let declared =
+        specs.map(|spec| acts::declare(&spec, Origin::Code, None, h.now()).expect("the schedule is new"));
     h.engine.change_schedules(&declared.collect::<Vec<_>>()).await.expect(UP);
     h.advance(MINUTE);
     let due = due(h).await;
@@ -508,7 +511,7 @@ pub async fn wrong_changes_are_refused_whole(h: &Harness) {
     let run = acts::run(&schedule, &[h.now()]);
     let mut wrong = every_minute("wrong");
     wrong.catch_up.limit = 0;
-    let wrong = acts::declare(&wrong, Origin::Code, None, h.now()).expect("it is new");
+    let wrong = acts::declare(&wrong, Origin::Code, None, h.now()).expect("the schedule is new");
     for refused in [
         vec![run.clone(), run.clone()],
         vec![run.clone(), wrong],
@@ -526,11 +529,12 @@ pub async fn a_store_keeps_only_so_many_schedules(h: &Harness) {
     let names: Vec<_> = (0..SCHEDULES_MAX).map(|n| format!("s{n}")).collect();
     for part in names.chunks(SCHEDULES_PER_CALL_MAX) {
         let declared = part.iter().map(|called| {
-            acts::declare(&every_minute(called), Origin::Code, None, h.now()).expect("it is new")
+            acts::declare(&every_minute(called), Origin::Code, None, h.now()).expect("the schedule is new")
         });
         h.engine.change_schedules(&declared.collect::<Vec<_>>()).await.expect(UP);
     }
-    let one_more = acts::declare(&every_minute("more"), Origin::Code, None, h.now()).expect("it is new");
+    let one_more =
+        acts::declare(&every_minute("more"), Origin::Code, None, h.now()).expect("the schedule is new");
     assert_eq!(change(h, one_more.clone()).await, ScheduleChanged::NoRoom);
     let seventh = stored(h, "s7").await;
     apply(h, acts::remove(seventh.name(), seventh.version)).await;

@@ -1,4 +1,4 @@
-//! Where each transition takes a job, and what is remembered of the attempt.
+//! The state to which each transition takes a job, and what is stored of the attempt.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 

@@ -1,4 +1,4 @@
-//! What people are shown of times: when attempts ran, and how long jobs waited.
+//! Times for operators: when attempts ran, and how long jobs waited.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -9,7 +9,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 
 use crate::harness::*;
 
-/// A handler ran for so long, and its end was reported so much later.
+/// The seconds that a handler ran, and the seconds after its end at which the end was reported.
 const RAN_FOR: u64 = 4;
 const ENDED_AGO: u64 = 600;
 
@@ -109,13 +109,13 @@ pub async fn the_longest_wait_of_a_queue_counts_from_the_later_of_due_and_enqueu
     let oldest = async || h.status_of(MAIN).await.oldest_ready;
     assert_eq!(oldest().await, None);
     h.enqueue(due_in(minutes(60))).await;
-    assert_eq!(oldest().await, None, "what is not due does not wait");
+    assert_eq!(oldest().await, None, "a job that is not due does not wait");
     h.enqueue(NewJob { when: When::At(h.now().minus(days(365))), ..work() }).await;
     h.advance(secs(5));
     assert_eq!(oldest().await, Some(secs(5)));
     h.enqueue(NewJob { when: When::At(h.now().minus(days(365 * 2))), ..work() }).await;
     h.enqueue(NewJob { when: When::At(h.now().minus(days(365 * 2))), ..urgent(0) }).await;
-    assert_eq!(oldest().await, Some(secs(5)), "one that has waited longer stands behind them");
+    assert_eq!(oldest().await, Some(secs(5)), "a job that has waited longer is behind them");
     h.enqueue(urgent(9)).await;
     h.advance(minutes(60));
     assert_eq!(oldest().await, Some(minutes(60) + secs(5)));

@@ -1,5 +1,5 @@
-//! What stores keep as JSON: fields of newer versions survive, and what cannot be read is told and not
-//! replaced.
+//! Specs that stores keep as JSON: fields of newer versions survive, and an unreadable spec is reported and
+//! not replaced.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -29,7 +29,7 @@ use crate::triggers::{
     apply as apply_trigger, declare as declare_trigger, grouped, of_group, stored as stored_trigger,
 };
 
-/// The field that only a newer version knows: with a number that no other type than text could keep.
+/// The field that only a newer version knows, with a number that only text can represent.
 const LATER: &str = r#"{"n":123456789012345678901234567890,"x":1.10}"#;
 
 fn of_queue() -> RawSpec {
@@ -46,7 +46,7 @@ fn shop() -> BreakerName {
 
 /// Adds the field to a text: beside the others, and in the object of one of them.
 fn with_later(text: &str, inside: Option<&str>) -> String {
-    let text = format!("{{\"later\":{LATER},{}", text.strip_prefix('{').expect("it is an object"));
+    let text = format!("{{\"later\":{LATER},{}", text.strip_prefix('{').expect("the text is an object"));
     match inside {
         Some(field) => {
             text.replacen(&format!("\"{field}\":{{"), &format!("\"{field}\":{{\"later\":{LATER},"), 1)
@@ -75,7 +75,7 @@ async fn type_spec_of(h: &Harness, name: &str) -> TypeSpec {
         .into_iter()
         .map(|status| status.spec)
         .find(|spec| spec.name == type_name(name))
-        .expect("it is registered")
+        .expect("the name is registered")
 }
 
 pub async fn fields_of_newer_versions_in_a_queue_survive_a_change_by_an_older_one(h: &Harness) {
@@ -146,32 +146,38 @@ async fn change(h: &Harness, change: ScheduleChange) {
 
 pub async fn fields_of_newer_versions_in_a_schedule_survive_changes_and_firings_by_an_older_one(h: &Harness) {
     let name = ScheduleName::parse("nightly").expect("a plain name");
-    let schedule = Schedule::parse("every 1m").expect("it is a schedule");
-    // Nothing registers the type, so that each tick is refused and the store notes that.
+    let schedule = Schedule::parse("every 1m").expect("the text is a schedule");
+    // The type is not registered, so that each tick is refused and the store notes the refusal.
     let spec = ScheduleSpec::new(name.clone(), schedule, JobTemplate::new(type_name("nowhere.work")));
-    change(h, acts::declare(&spec, Origin::Code, None, h.now()).expect("it is new")).await;
+    change(h, acts::declare(&spec, Origin::Code, None, h.now()).expect("the schedule is new")).await;
     let known = schedule_of(h, &name).await;
     let text = with_later(&with_later(&known.record.to_text(), Some("job")), Some("catch_up"));
     let text = text.replacen(&format!("\"later\":{LATER},"), "", 1);
-    let newer = StoredSchedule::from_store(&name, known.version, None, &text).expect("it can be read");
+    let newer = StoredSchedule::from_store(&name, known.version, None, &text).expect("the text can be read");
     assert_eq!(newer, known, "the fields are ignored");
-    change(h, acts::pause(&newer, None, None, h.now()).expect("it is not paused")).await;
+    change(h, acts::pause(&newer, None, None, h.now()).expect("the schedule is not paused")).await;
     let paused = schedule_of(h, &name).await;
-    change(h, acts::resume(&paused, h.now()).expect("it is paused")).await;
+    change(h, acts::resume(&paused, h.now()).expect("the schedule is paused")).await;
     let resumed = schedule_of(h, &name).await;
-    assert_eq!(acts::declare(&spec, Origin::Code, Some(&resumed), h.now()), None, "it is no change");
+    assert_eq!(
+        acts::declare(&spec, Origin::Code, Some(&resumed), h.now()),
+        None,
+        "the declaration is no change"
+    );
     h.advance(minutes(1));
     change(h, fire(&resumed, h.now()).expect("a tick has come").change).await;
     let fired = schedule_of(h, &name).await;
     assert!(fired.record.alert.is_some(), "{fired:?}");
-    let later = ScheduleSpec { schedule: Schedule::parse("every 5m").expect("it is a schedule"), ..spec };
-    change(h, acts::declare(&later, Origin::Cli, Some(&fired), h.now()).expect("it is another")).await;
+    let later =
+        ScheduleSpec { schedule: Schedule::parse("every 5m").expect("the text is a schedule"), ..spec };
+    change(h, acts::declare(&later, Origin::Cli, Some(&fired), h.now()).expect("the declaration differs"))
+        .await;
     let changed = schedule_of(h, &name).await;
     assert_eq!(changed.record.spec, later);
     let text = changed.record.to_text();
     assert_eq!(count_later(&text), 3, "{text}");
-    let text: Value = serde_json::from_str(&text).expect("it is JSON");
-    assert_eq!(text.get("made_none"), None, "what the store noted for its reader is not kept as a field");
+    let text: Value = serde_json::from_str(&text).expect("the text is JSON");
+    assert_eq!(text.get("made_none"), None, "the store's note for its reader is not kept as a field");
 }
 
 pub async fn fields_of_newer_versions_in_a_completion_trigger_survive_changes_and_firings_by_an_older_one(
@@ -181,11 +187,16 @@ pub async fn fields_of_newer_versions_in_a_completion_trigger_survive_changes_an
     let known = declare_trigger(h, &spec).await;
     let text = with_later(&known.record.to_text(), Some("spec"));
     let newer = StoredTrigger::from_store(&spec.name, known.version, None, known.is_marked, &text);
-    let newer = newer.expect("it can be read");
+    let newer = newer.expect("the text can be read");
     assert_eq!(newer, known, "the fields are ignored");
-    assert_eq!(trigger_acts::declare(&spec, Origin::Code, Some(&newer), h.now()), None, "it is no change");
+    assert_eq!(
+        trigger_acts::declare(&spec, Origin::Code, Some(&newer), h.now()),
+        None,
+        "the declaration is no change"
+    );
     let patient = CompletionTrigger { wait_for_retries: true, ..spec };
-    let wanted = trigger_acts::declare(&patient, Origin::Cli, Some(&newer), h.now()).expect("it is another");
+    let wanted =
+        trigger_acts::declare(&patient, Origin::Cli, Some(&newer), h.now()).expect("the declaration differs");
     apply_trigger(h, TriggerChange { ..wanted }).await;
     h.enqueue(grouped()).await;
     let claimed = h.claim_one().await;
@@ -198,8 +209,8 @@ pub async fn fields_of_newer_versions_in_a_completion_trigger_survive_changes_an
     assert!(fired.record.alert.is_some(), "{fired:?}");
     let text = fired.record.to_text();
     assert_eq!(count_later(&text), 2, "{text}");
-    let text: Value = serde_json::from_str(&text).expect("it is JSON");
-    assert_eq!(text.get("refusal"), None, "what the store noted for its reader is not kept as a field");
+    let text: Value = serde_json::from_str(&text).expect("the text is JSON");
+    assert_eq!(text.get("refusal"), None, "the store's note for its reader is not kept as a field");
 }
 
 fn assert_names<T: std::fmt::Debug>(answer: Result<T, EngineError>, what: &str, field: &str) {

@@ -7,7 +7,7 @@ use crate::harness::Harness;
 
 /// Runs every behaviour on an engine, one `#[test]` each, on two threads of a runtime of its own.
 ///
-/// The first argument names the module that the tests land in, the second is a function that makes a fresh
+/// The first argument names the module of the tests; the second is a function that creates a fresh
 /// [`Fixture`](crate::harness::Fixture). A gap is an explicit skip with a reason, which the test prints.
 ///
 /// ```text
@@ -25,7 +25,7 @@ macro_rules! suite {
     };
 }
 
-/// What [`suite!`] becomes.
+/// The expansion of [`suite!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! expand_suite {
@@ -33,14 +33,15 @@ macro_rules! expand_suite {
         mod $engine {
             use super::*;
 
-            /// What is not run on this engine, and why.
+            /// The behaviours that are not run on this engine, and why.
             pub(crate) const SKIPS: &[(&str, &str)] = &$skips;
 
             /// The names of the tests below.
             pub(crate) const BEHAVIOURS: &[&str] =
                 &[$($(concat!(stringify!($module), "::", stringify!($name)),)*)*];
 
-            /// One function for all: a `#[tokio::test]` each would be compiled anew for each behaviour and engine.
+            /// One function for all: a `#[tokio::test]` each would be compiled anew for each behaviour and
+            /// engine.
             fn run(behaviour: &str) {
                 if let Some(why) = $crate::skip_reason(behaviour, SKIPS) {
                     println!("skipped on {}: {behaviour}: {why}", stringify!($engine));
@@ -71,10 +72,11 @@ macro_rules! expand_suite {
     };
 }
 
-/// Runs the behaviours about fences, cancels and ordering keys once more, and those about claims and due times, if the state matters to
-/// them, on an engine that has been used before: some engines do the same by one statement or another, by what they were used for.
+/// Runs the behaviours about fences, cancels and ordering keys once more on an engine that has been used
+/// before, and those about claims and due times if the state matters to them. Some engines choose between
+/// statements for the same work, depending on their earlier use.
 ///
-/// The third argument is a state out of [`Used`](crate::harness::Used).
+/// The third argument is a state of [`Used`](crate::harness::Used).
 ///
 /// ```text
 /// windlass_conformance::used_suite!(postgres_used, in_postgres, ForAllKinds);
@@ -113,7 +115,7 @@ macro_rules! used_suite {
     };
 }
 
-/// What [`used_suite!`] becomes: a module of tests for each module of behaviours that it takes.
+/// The expansion of [`used_suite!`]: a module of tests for each module of behaviours that it takes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! expand_used {
@@ -136,12 +138,12 @@ macro_rules! expand_used {
     };
 }
 
-/// Why a behaviour is skipped, if it is.
+/// Returns why a behaviour is skipped, if it is.
 pub fn skip_reason<'a>(behaviour: &str, skips: &[(&str, &'a str)]) -> Option<&'a str> {
     skips.iter().find(|(name, _)| *name == behaviour).map(|(_, why)| *why)
 }
 
-/// Panics if a skip names nothing or gives no reason: a skip must not outlive what it skips.
+/// Panics if a skip names no behaviour or gives no reason: a skip must not outlive the behaviour.
 pub fn check_skips(skips: &[(&str, &str)]) {
     for (name, why) in skips {
         assert!(BEHAVIOURS.contains(name), "expected a behaviour's name in a skip, got {name:?}");
@@ -158,7 +160,7 @@ macro_rules! names {
 /// The names of all behaviours, as `module::sentence`.
 pub const BEHAVIOURS: &[&str] = crate::every_behaviour!([names]);
 
-/// A behaviour under way.
+/// The future of a running behaviour.
 pub type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// A behaviour as a value. Its code is compiled here, once, and not in each program that runs it.
@@ -179,14 +181,14 @@ macro_rules! values {
     };
 }
 
-/// All behaviours, in the order of [`BEHAVIOURS`].
+/// Returns all behaviours, in the order of [`BEHAVIOURS`].
 pub fn all() -> Vec<Behaviour> {
     crate::every_behaviour!([values])
 }
 
-/// A behaviour by its name, which must be one of [`BEHAVIOURS`].
+/// Returns a behaviour by its name, which must be one of [`BEHAVIOURS`].
 pub fn behaviour(name: &str) -> Behaviour {
-    all().into_iter().find(|behaviour| behaviour.name == name).expect("a name of the list of behaviours")
+    all().into_iter().find(|behaviour| behaviour.name == name).expect("the name is in the list of behaviours")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Several triggers, and what becomes of a trigger whose group is changed.
+//! Several completion triggers, and what happens to a trigger whose group is changed.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -8,11 +8,11 @@ use windlass_core::triggers::{CompletionTrigger, Watched, acts};
 
 use crate::harness::*;
 use crate::triggers::{
-    DONE, apart, apply, claim, declare, fires, fires_not, group, grouped, look, made, of_group, of_queue,
+    DONE, apart, apply, claim, declare, evaluate, fires, fires_not, group, grouped, made, of_group, of_queue,
     of_type, run, stored, watching,
 };
 
-/// Puts its job into the queue, and gives it the type, that others watch.
+/// Puts the trigger's own job into the queue, and gives it the type, that other triggers watch.
 fn into_the_group(spec: CompletionTrigger) -> CompletionTrigger {
     CompletionTrigger { job: JobTemplate::new(type_name(WORK)), ..spec }
 }
@@ -24,8 +24,8 @@ pub async fn triggers_of_one_group_do_not_fire_each_other(h: &Harness) {
                 declare(h, &CompletionTrigger { wait_for_retries, ..into_the_group(watching(called)) }).await;
             }
             run(h, work()).await;
-            assert_eq!(look(h).await.iter().map(made).count(), 2);
-            // One of the hooks runs and one waits while the group is drained again.
+            assert_eq!(evaluate(h).await.iter().map(made).count(), 2);
+            // One of the hooks runs and one waits while the group finishes again.
             let hooks = h.claim(2).await;
             h.release(&hooks[1]).await;
             let other = h.enqueue(work()).await;
@@ -33,7 +33,7 @@ pub async fn triggers_of_one_group_do_not_fire_each_other(h: &Harness) {
             h.succeed(&other).await;
             h.release(&hook).await;
             assert_eq!(
-                look(h).await.iter().map(made).count(),
+                evaluate(h).await.iter().map(made).count(),
                 2,
                 "neither hook holds either completion trigger"
             );
@@ -42,9 +42,9 @@ pub async fn triggers_of_one_group_do_not_fire_each_other(h: &Harness) {
             h.fail(&waiting[0], minutes(1)).await;
             h.bury(&waiting[1]).await;
             h.succeed(&waiting[2]).await;
-            assert_eq!(look(h).await, [], "the end of a hook marks neither");
+            assert_eq!(evaluate(h).await, [], "the end of a hook marks neither");
             h.engine.purge(&queue(MAIN), 10).await.expect(UP);
-            assert_eq!(look(h).await, []);
+            assert_eq!(evaluate(h).await, []);
             for called in ["first", "second"] {
                 let trigger = stored(h, called).await;
                 assert_eq!(trigger.record.fired, 2);
@@ -97,7 +97,7 @@ pub async fn a_trigger_that_watches_something_else_forgets_the_marks_of_what_it_
         run(h, job_of(OTHER_WORK)).await;
         let now_watching = watching(DONE, watch);
         declare(h, &now_watching).await;
-        assert_eq!(look(h).await, [], "nothing has ended in {}", now_watching.watch);
+        assert_eq!(evaluate(h).await, [], "nothing has ended in {}", now_watching.watch);
     }
     run(h, job_of(OTHER_WORK)).await;
     fires(h).await;
@@ -116,7 +116,7 @@ pub async fn a_hooks_job_that_is_started_over_does_not_belong_to_the_group(h: &H
     fires(h).await;
     let hook = h.claim_one().await;
     h.bury(&hook).await;
-    // A look while it is a dead letter.
+    // Evaluates the trigger while the job is a dead letter.
     run(h, work()).await;
     fires(h).await;
     let second = h.claim_one().await;
@@ -127,5 +127,5 @@ pub async fn a_hooks_job_that_is_started_over_does_not_belong_to_the_group(h: &H
     fires(h).await;
     h.succeed(&again).await;
     h.succeed(&second).await;
-    assert_eq!(look(h).await, []);
+    assert_eq!(evaluate(h).await, []);
 }

@@ -1,4 +1,5 @@
-//! What marks a trigger: every way in which a job that held it can hold it no more, and what still holds it.
+//! What marks a trigger: every way in which a job that held it can stop holding it, and what still holds
+//! it.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -11,8 +12,8 @@ use windlass_core::triggers::Watched;
 
 use crate::harness::*;
 use crate::triggers::{
-    IMPORT, apart, claim, declare, fires, fires_not, group, grouped, look, made, of_group, of_queue, of_type,
-    watching,
+    IMPORT, apart, claim, declare, evaluate, fires, fires_not, group, grouped, made, of_group, of_queue,
+    of_type, watching,
 };
 
 pub async fn cancelling_a_ready_job_marks(h: &Harness) {
@@ -38,7 +39,7 @@ pub async fn expiry_marks(h: &Harness) {
     h.enqueue(NewJob { expires: Some(When::In(secs(10))), ..grouped() }).await;
     h.advance(secs(11));
     let claimed = h.claim(5).await;
-    assert_eq!(claimed.len(), 1, "only the hook's job: the other expired before the claim met it");
+    assert_eq!(claimed.len(), 1, "only the hook's job: the other expired before the claim reached it");
     h.sweep().await;
     fires(h).await;
 }
@@ -60,7 +61,7 @@ pub async fn parking_marks(h: &Harness) {
     h.engine.open_gate(&windlass_core::gate::Gate::named("breaker:shop"), 10).await.expect(UP);
     fires_not(h).await;
     let again = h.claim(2).await;
-    let again = again.iter().find(|again| again.job.id != hook).expect("it is ready again");
+    let again = again.iter().find(|again| again.job.id != hook).expect("the job is ready again");
     h.succeed(again).await;
     fires(h).await;
 }
@@ -74,7 +75,7 @@ pub async fn parking_for_want_of_a_handler_marks(h: &Harness) {
     declare(h, &of_group()).await;
     let orphan = NewJob { group: Some(group(IMPORT)), ..job_of("orphan") };
     let orphan = h.enqueue(orphan).await;
-    assert_eq!(look(h).await, []);
+    assert_eq!(evaluate(h).await, []);
     h.sweep().await;
     assert_eq!(h.phase_of(orphan).await, Phase::Parked);
     fires(h).await;
@@ -84,7 +85,7 @@ pub async fn snoozing_and_giving_back_mark_as_far_as_the_job_cannot_run(h: &Harn
     declare(h, &of_group()).await;
     let claimed = claim(h, grouped()).await;
     h.release(&claimed).await;
-    assert_eq!(look(h).await, [], "it is ready again");
+    assert_eq!(evaluate(h).await, [], "the job is ready again");
     let again = h.claim_one().await;
     h.end(&again, windlass_core::settle::Transition::Snooze { after: minutes(5) }).await;
     fires(h).await;
@@ -98,12 +99,12 @@ pub async fn a_job_that_is_put_off_by_its_key_marks(h: &Harness) {
         ..grouped()
     };
     h.enqueue(keyed(When::Now)).await;
-    assert_eq!(look(h).await, []);
+    assert_eq!(evaluate(h).await, []);
     let put_off = h.offer(keyed(When::In(minutes(5)))).await;
     assert!(matches!(put_off, EnqueueAnswer::Replaced(_)), "{put_off:?}");
     fires(h).await;
     h.offer(keyed(When::In(minutes(6)))).await;
-    assert_eq!(look(h).await, [], "it held nothing any more");
+    assert_eq!(evaluate(h).await, [], "it held no trigger any more");
 }
 
 pub async fn a_suspect_holds_the_trigger_and_its_burial_marks(h: &Harness) {
@@ -118,14 +119,14 @@ pub async fn a_suspect_holds_the_trigger_and_its_burial_marks(h: &Harness) {
     fires_not(h).await;
     assert_eq!(h.crash_suspect().await.returned, [id]);
     assert_eq!(h.crash_suspect().await.buried, [id]);
-    assert_eq!(look(h).await.iter().map(made).count(), 3);
+    assert_eq!(evaluate(h).await.iter().map(made).count(), 3);
 }
 
 pub async fn a_line_of_an_ordering_key_holds_the_trigger(h: &Harness) {
     declare(h, &of_group()).await;
     declare(h, &of_queue("queue")).await;
     declare(h, &of_type("type")).await;
-    let ordering_key = Some(OrderingKey::parse("s").expect("it is a name"));
+    let ordering_key = Some(OrderingKey::parse("s").expect("a plain name"));
     h.enqueue_all(vec![NewJob { ordering_key, ..grouped() }; 3]).await;
     for _ in 0..2 {
         let out = h.claim_one().await;
@@ -138,7 +139,7 @@ pub async fn a_line_of_an_ordering_key_holds_the_trigger(h: &Harness) {
     }
     let last = h.claim_one().await;
     h.succeed(&last).await;
-    assert_eq!(look(h).await.iter().map(made).count(), 3);
+    assert_eq!(evaluate(h).await.iter().map(made).count(), 3);
 }
 
 pub async fn jobs_that_leave_nothing_behind_mark_too(h: &Harness) {
@@ -174,7 +175,7 @@ pub async fn a_settled_batch_marks_once_for_all_of_it(h: &Harness) {
     });
     let settled = h.engine.settle(ends.collect()).await.expect(UP);
     settled.into_iter().for_each(assert_applied);
-    assert_eq!(look(h).await.iter().map(made).count(), 2);
+    assert_eq!(evaluate(h).await.iter().map(made).count(), 2);
 }
 
 pub async fn a_retry_and_an_end_in_one_batch_mark_the_triggers_that_wait_for_retries_too(h: &Harness) {

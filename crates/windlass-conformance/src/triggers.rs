@@ -1,4 +1,5 @@
-//! CompletionTriggers: a job is put in when a group was worked off, once for each time, whoever looks.
+//! Completion triggers: a job is enqueued when a group of jobs has finished, once for each time, whichever
+//! process evaluates.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -31,12 +32,12 @@ pub(crate) fn group(text: &str) -> GroupName {
     GroupName::parse(text).expect("behaviours use plain names")
 }
 
-/// A plain job of the group.
+/// Creates a plain job of the group.
 pub(crate) fn grouped() -> NewJob {
     NewJob { group: Some(group(IMPORT)), ..work() }
 }
 
-/// A trigger that puts a job of another queue in.
+/// Creates a trigger that enqueues a job of another queue.
 pub(crate) fn watching(called: &str, watch: Watched) -> CompletionTrigger {
     CompletionTrigger::new(name(called), watch, JobTemplate::new(type_name(OTHER_WORK)))
 }
@@ -66,7 +67,7 @@ async fn find(h: &Harness, called: &str) -> Option<StoredTrigger> {
 }
 
 pub(crate) async fn stored(h: &Harness, called: &str) -> StoredTrigger {
-    find(h, called).await.expect("it was stored")
+    find(h, called).await.expect("the trigger was stored")
 }
 
 async fn marked(h: &Harness) -> Vec<StoredTrigger> {
@@ -79,20 +80,23 @@ async fn change(h: &Harness, change: TriggerChange) -> TriggerChanged {
 
 pub(crate) async fn apply(h: &Harness, wanted: TriggerChange) {
     let changed = change(h, wanted).await;
-    assert!(matches!(changed, TriggerChanged::Done { .. }), "expected it to be applied, got {changed:?}");
+    assert!(
+        matches!(changed, TriggerChanged::Done { .. }),
+        "expected the change to be applied, got {changed:?}"
+    );
 }
 
 pub(crate) async fn declare(h: &Harness, spec: &CompletionTrigger) -> StoredTrigger {
     let before = find(h, spec.name.as_str()).await;
-    let wanted = acts::declare(spec, Origin::Code, before.as_ref(), h.now()).expect("it is new");
+    let wanted = acts::declare(spec, Origin::Code, before.as_ref(), h.now()).expect("the trigger is new");
     apply(h, wanted).await;
     stored(h, spec.name.as_str()).await
 }
 
-/// Looks at all that is marked, when that may be done again.
-pub(crate) async fn look(h: &Harness) -> Vec<TriggerFired> {
+/// Evaluates all marked triggers, as soon as the next evaluation is allowed.
+pub(crate) async fn evaluate(h: &Harness) -> Vec<TriggerFired> {
     h.advance(TRIGGER_PAUSE);
-    // A look that took long, as on a busy machine, puts the next one off for longer.
+    // An evaluation that took long, as on a busy machine, delays the next one for longer.
     if let Some(next) = read(h, WhichTriggers::Marked(1_000)).await.next {
         h.advance(next.since(h.now()));
     }
@@ -101,7 +105,7 @@ pub(crate) async fn look(h: &Harness) -> Vec<TriggerFired> {
     h.engine.fire_triggers(&firings).await.expect(UP)
 }
 
-/// The job that a look made.
+/// Returns the job that an evaluation enqueued.
 pub(crate) fn made(fired: &TriggerFired) -> JobId {
     match fired {
         TriggerFired::Fired { job: EnqueueAnswer::New(id), .. } => *id,
@@ -109,20 +113,20 @@ pub(crate) fn made(fired: &TriggerFired) -> JobId {
     }
 }
 
-/// Looks, and the one trigger that is marked must fire.
+/// Evaluates; the only marked trigger must fire.
 pub(crate) async fn fires(h: &Harness) -> JobId {
-    made(&only(look(h).await))
+    made(&only(evaluate(h).await))
 }
 
-/// Looks, and nothing may fire, now or when it is looked at again.
+/// Evaluates twice; no trigger may fire, now or in the next evaluation.
 pub(crate) async fn fires_not(h: &Harness) {
     for _ in 0..2 {
-        let fired = look(h).await;
+        let fired = evaluate(h).await;
         assert!(fired.iter().all(|fired| *fired == TriggerFired::Held), "{fired:?}");
     }
 }
 
-/// Runs a job that is there, and ends it.
+/// Enqueues a job, claims it and lets it succeed.
 pub(crate) async fn run(h: &Harness, new: NewJob) -> JobId {
     h.enqueue(new).await;
     let claimed = h.claim_one().await;
@@ -148,7 +152,7 @@ pub async fn a_trigger_is_kept_as_it_was_declared(h: &Harness) {
         job: JobTemplate {
             payload: payload("{\"n\": 18446744073709551615, \"ä\": \"\\n'\"}"),
             priority: Some(level(2)),
-            tags: vec![Tag::parse("übernacht").expect("it is a tag")],
+            tags: vec![Tag::parse("übernacht").expect("a plain tag")],
             timeout: Some(secs(90)),
             ..JobTemplate::new(type_name(WORK))
         },
@@ -183,7 +187,7 @@ pub async fn the_hook_runs_once_when_a_group_is_drained(h: &Harness) {
     run(h, grouped()).await;
     assert!(only(marked(h).await).is_marked);
     let job = fires(h).await;
-    assert_eq!(look(h).await, [], "once for each completion trigger");
+    assert_eq!(evaluate(h).await, [], "once for each completion trigger");
     let after = stored(h, DONE).await;
     assert_eq!((after.last_job, after.record.fired, after.is_marked), (Some(job), 1, false));
     assert_eq!(after.record.last_fired, Some(h.now().minus(TRIGGER_PAUSE)));
@@ -191,8 +195,8 @@ pub async fn the_hook_runs_once_when_a_group_is_drained(h: &Harness) {
     let made = h.record(job).await.job;
     assert_eq!((made.job_type, made.group), (type_name(OTHER_WORK), None));
     let called = format!("trigger/{DONE}/{}", before.version);
-    assert_eq!(made.key.expect("it has a key").key.as_str(), called);
-    assert_eq!(made.correlation.expect("it has a cause").as_str(), called);
+    assert_eq!(made.key.expect("the job has a key").key.as_str(), called);
+    assert_eq!(made.correlation.expect("the job has a correlation id").as_str(), called);
 }
 
 pub async fn every_field_of_a_template_reaches_the_hooks_job(h: &Harness) {
@@ -200,7 +204,7 @@ pub async fn every_field_of_a_template_reaches_the_hooks_job(h: &Harness) {
         payload: payload("p"),
         queue: Some(queue(OTHER)),
         priority: Some(level(1)),
-        tags: vec![Tag::parse("t").expect("it is a tag")],
+        tags: vec![Tag::parse("t").expect("a plain tag")],
         timeout: Some(secs(7)),
         ..JobTemplate::new(type_name(OTHER_WORK))
     };
@@ -256,15 +260,15 @@ pub async fn a_job_with_a_fairness_key_holds_the_trigger(h: &Harness) {
 pub async fn a_group_in_which_nothing_ran_does_not_fire(h: &Harness) {
     declare(h, &of_group()).await;
     declare(h, &of_queue("queue")).await;
-    assert_eq!(look(h).await, []);
+    assert_eq!(evaluate(h).await, []);
     let later = NewJob { when: When::In(minutes(5)), ..grouped() };
     let later = h.enqueue(later).await;
     h.engine.set_priority(later, level(1)).await.expect(UP);
-    assert_eq!(look(h).await, []);
+    assert_eq!(evaluate(h).await, []);
     h.engine.cancel(later, "never mind").await.expect(UP);
-    assert_eq!(look(h).await, [], "what lies in the future holds nothing");
+    assert_eq!(evaluate(h).await, [], "a scheduled job holds no trigger");
     run(h, job_of(SMALL_WORK)).await;
-    assert_eq!(look(h).await, [], "it belongs to neither");
+    assert_eq!(evaluate(h).await, [], "it belongs to neither");
 }
 
 pub async fn a_retry_in_the_future_does_not_hold_the_trigger(h: &Harness) {
@@ -274,7 +278,7 @@ pub async fn a_retry_in_the_future_does_not_hold_the_trigger(h: &Harness) {
     let first = fires(h).await;
     h.advance(minutes(5));
     let again = h.claim(2).await;
-    let again = again.iter().find(|again| again.job.id == claimed.job.id).expect("it is due again");
+    let again = again.iter().find(|again| again.job.id == claimed.job.id).expect("the job is due again");
     h.succeed(again).await;
     assert_ne!(fires(h).await, first, "its end is the next completion trigger");
 }
@@ -295,11 +299,11 @@ pub async fn with_wait_for_retries_it_does(h: &Harness) {
     h.engine.cancel(later, "never mind").await.expect(UP);
     fires_not(h).await;
     h.engine.cancel(claimed.job.id, "never mind").await.expect(UP);
-    let fired = look(h).await;
+    let fired = evaluate(h).await;
     assert_eq!(
         fired.iter().map(made).count(),
         3,
-        "what waits holds all three, and its end is the completion trigger"
+        "a waiting job holds all three, and its end is the completion trigger"
     );
 }
 
@@ -308,7 +312,7 @@ pub async fn dead_letters_do_not_hold_it(h: &Harness) {
     declare(h, &CompletionTrigger { wait_for_retries: true, ..of_queue("patient") }).await;
     let claimed = claim(h, grouped()).await;
     h.bury(&claimed).await;
-    assert_eq!(look(h).await.iter().map(made).count(), 2);
+    assert_eq!(evaluate(h).await.iter().map(made).count(), 2);
     assert_eq!(h.phase_of(claimed.job.id).await, Phase::Dead);
 }
 
@@ -317,7 +321,7 @@ pub async fn a_queue_and_a_type_are_groups_by_themselves(h: &Harness) {
     declare(h, &of_type("type")).await;
     let kept = claim(h, job_of(KEPT)).await;
     run(h, work()).await;
-    let fired = look(h).await;
+    let fired = evaluate(h).await;
     let held = fired.iter().filter(|fired| **fired == TriggerFired::Held).count();
     assert_eq!((fired.len(), held), (2, 1), "another type runs in the queue: {fired:?}");
     assert_eq!(stored(h, "type").await.record.fired, 1);
@@ -340,7 +344,7 @@ pub async fn ready_jobs_of_every_priority_hold_a_queue_and_a_type(h: &Harness) {
         assert_eq!(h.phase_of(waiting).await, Phase::Ready);
         let last = h.claim_one().await;
         h.succeed(&last).await;
-        assert_eq!(look(h).await.iter().map(made).count(), 2, "priority {priority}");
+        assert_eq!(evaluate(h).await.iter().map(made).count(), 2, "priority {priority}");
         for hook in h.claim(2).await {
             h.succeed(&hook).await;
         }
@@ -354,27 +358,28 @@ pub async fn the_hooks_own_job_does_not_belong_to_the_group(h: &Harness) {
             declare(h, &CompletionTrigger { job, wait_for_retries, ..spec.clone() }).await;
             run(h, work()).await;
             let first = fires(h).await;
-            assert_eq!(look(h).await, []);
-            // The next trigger comes while the first hook's job runs, and another job of the type was ended beside it.
+            assert_eq!(evaluate(h).await, []);
+            // The next trigger comes while the first hook's job runs, and another job of the type was ended
+            // beside it.
             h.enqueue(work()).await;
             let (hook, other) = apart(h.claim(3).await, first);
             h.succeed(&other).await;
             let second = fires(h).await;
             h.succeed(&hook).await;
-            assert_eq!(look(h).await, [], "its own end marks nothing");
+            assert_eq!(evaluate(h).await, [], "its own end marks nothing");
             h.enqueue(work()).await;
             let (hook, other) = apart(h.claim(3).await, second);
             h.fail(&hook, minutes(1)).await;
             h.succeed(&other).await;
             fires(h).await;
             assert_eq!(h.engine.purge(&queue(MAIN), 10).await.expect(UP).changed, 2, "only hooks are left");
-            assert_eq!(look(h).await, []);
+            assert_eq!(evaluate(h).await, []);
             apply(h, acts::remove(&spec.name, stored(h, DONE).await.version)).await;
         }
     }
 }
 
-/// The job of a hook, and the one beside it.
+/// Separates the job of a hook from the job beside it.
 pub(crate) fn apart(claimed: Vec<Claimed>, hook: JobId) -> (Claimed, Claimed) {
     let (mut hooks, mut others): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|claimed| claimed.job.id == hook);
@@ -399,7 +404,7 @@ pub async fn a_trigger_is_looked_at_only_so_often_and_the_last_mark_is_always_fo
     assert_eq!(read(h, WhichTriggers::Marked(10)).await.next, None);
 }
 
-/// Runs another job of the group, while the hook's waits.
+/// Runs another job of the group while the hook's job waits.
 async fn run_beside(h: &Harness, hook: JobId) {
     h.enqueue(grouped()).await;
     let (_, other) = apart(h.claim(3).await, hook);
@@ -419,7 +424,7 @@ pub async fn of_many_who_fire_one_trigger_one_makes_its_job(h: &Harness) {
     let count = fired.iter().filter(|fired| matches!(fired, TriggerFired::Fired { .. })).count();
     assert_eq!(count, 1, "{fired:?}");
     assert_eq!(h.status_of(OTHER).await.counts.ready, 1);
-    assert_eq!((look(h).await, stored(h, DONE).await.record.fired), (vec![], 1));
+    assert_eq!((evaluate(h).await, stored(h, DONE).await.record.fired), (vec![], 1));
 }
 
 pub async fn a_firing_whose_answer_was_lost_makes_no_second_job(h: &Harness) {
@@ -449,7 +454,7 @@ pub async fn a_firing_decided_before_a_change_writes_nothing_and_the_mark_stays(
 pub async fn who_dies_between_the_end_and_the_hook_leaves_a_mark_that_a_duty_works_off(h: &Harness) {
     declare(h, &of_group()).await;
     run(h, grouped()).await;
-    // Nobody looks for a day.
+    // No process evaluates for a day.
     h.advance(days(1));
     assert!(only(marked(h).await).is_marked);
     fires(h).await;
@@ -459,9 +464,9 @@ pub async fn a_removed_trigger_takes_its_marks_with_it(h: &Harness) {
     let trigger = declare(h, &of_group()).await;
     run(h, grouped()).await;
     apply(h, acts::remove(trigger.name(), trigger.version)).await;
-    assert_eq!(look(h).await, []);
+    assert_eq!(evaluate(h).await, []);
     declare(h, &of_group()).await;
-    assert_eq!(look(h).await, [], "what ended before it was declared is none of its business");
+    assert_eq!(evaluate(h).await, [], "a job that ended before the declaration does not count");
     run(h, grouped()).await;
     fires(h).await;
 }
@@ -484,24 +489,24 @@ pub async fn a_hooks_job_that_is_refused_is_told_and_not_tried_again(h: &Harness
     made(&fired[1]);
     let after = stored(h, DONE).await;
     assert_eq!((after.record.fired, after.last_job), (1, None));
-    assert!(after.record.alert.expect("it is told").why.contains("unknown"));
-    assert_eq!(look(h).await, []);
+    assert!(after.record.alert.expect("the alert is stored").why.contains("unknown"));
+    assert_eq!(evaluate(h).await, []);
 }
 
 pub async fn a_full_queue_refuses_the_hooks_job(h: &Harness) {
     declare(h, &CompletionTrigger { job: JobTemplate::new(type_name(SMALL_WORK)), ..of_group() }).await;
     h.enqueue_all(vec![NewJob { when: When::In(days(1)), ..job_of(SMALL_WORK) }; 3]).await;
     run(h, grouped()).await;
-    let fired = only(look(h).await);
+    let fired = only(evaluate(h).await);
     let is_full =
         matches!(&fired, TriggerFired::Fired { job: EnqueueAnswer::Refused(Refusal::QueueFull { .. }), .. });
     assert!(is_full, "{fired:?}");
-    assert!(stored(h, DONE).await.record.alert.is_some(), "it is told by the step that fired");
+    assert!(stored(h, DONE).await.record.alert.is_some(), "the alert was stored with the firing");
     assert_eq!(h.status_of(SMALL).await.counts.scheduled, 3);
 }
 
 pub async fn a_trigger_stored_by_two_at_once_is_stored_once(h: &Harness) {
-    let wanted = acts::declare(&of_group(), Origin::Code, None, h.now()).expect("it is new");
+    let wanted = acts::declare(&of_group(), Origin::Code, None, h.now()).expect("the trigger is new");
     let calls = (0..8).map(|_| {
         let (engine, wanted) = (Arc::clone(&h.engine), wanted.clone());
         async move { only(engine.change_triggers(&[wanted]).await.expect(UP)) }
@@ -512,13 +517,13 @@ pub async fn a_trigger_stored_by_two_at_once_is_stored_once(h: &Harness) {
 }
 
 pub async fn wrong_triggers_are_refused_and_nothing_is_stored(h: &Harness) {
-    let sound = acts::declare(&of_queue("sound"), Origin::Code, None, h.now()).expect("it is new");
+    let sound = acts::declare(&of_queue("sound"), Origin::Code, None, h.now()).expect("the trigger is new");
     let mut tagged = of_queue("tagged");
-    tagged.job.tags = vec![Tag::parse("t").expect("it is a tag"); TAGS_MAX + 1];
-    let tagged = acts::declare(&tagged, Origin::Code, None, h.now()).expect("it is new");
+    tagged.job.tags = vec![Tag::parse("t").expect("a plain tag"); TAGS_MAX + 1];
+    let tagged = acts::declare(&tagged, Origin::Code, None, h.now()).expect("the trigger is new");
     let mut hurried = of_queue("hurried");
     hurried.job.timeout = Some(Duration::ZERO);
-    let hurried = acts::declare(&hurried, Origin::Code, None, h.now()).expect("it is new");
+    let hurried = acts::declare(&hurried, Origin::Code, None, h.now()).expect("the trigger is new");
     for wrong in [vec![sound.clone(), tagged], vec![sound.clone(), hurried], vec![sound.clone(), sound]] {
         assert!(h.engine.change_triggers(&wrong).await.is_err());
     }
@@ -532,7 +537,7 @@ pub async fn wrong_triggers_are_refused_and_nothing_is_stored(h: &Harness) {
 pub async fn a_store_keeps_only_so_many_triggers(h: &Harness) {
     let new = |n: u32| {
         let spec = of_queue(&format!("d{n}"));
-        acts::declare(&spec, Origin::Code, None, h.now()).expect("it is new")
+        acts::declare(&spec, Origin::Code, None, h.now()).expect("the trigger is new")
     };
     let all: Vec<_> = (0..TRIGGERS_MAX).map(new).collect();
     for part in all.chunks(TRIGGERS_PER_CALL_MAX) {
@@ -541,7 +546,7 @@ pub async fn a_store_keeps_only_so_many_triggers(h: &Harness) {
     }
     assert_eq!(change(h, new(TRIGGERS_MAX)).await, TriggerChanged::NoRoom);
     run(h, work()).await;
-    let fired = look(h).await;
+    let fired = evaluate(h).await;
     assert_eq!(fired.iter().map(made).count(), TRIGGERS_MAX as usize, "all of them watch the queue");
 }
 

@@ -1,4 +1,4 @@
-//! Job types: registered, listed, and in one queue for good.
+//! Job types: registered, listed, and bound to one queue for good.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -18,7 +18,7 @@ async fn declare(h: &Harness, types: Vec<TypeSpec>) -> Result<(), EngineError> {
 
 async fn status_of(h: &Harness, name: &str) -> TypeStatus {
     let types = h.engine.types().await.expect(UP);
-    types.into_iter().find(|status| status.spec.name == type_name(name)).expect("it is registered")
+    types.into_iter().find(|status| status.spec.name == type_name(name)).expect("the type is registered")
 }
 
 pub async fn types_are_listed_by_name(h: &Harness) {

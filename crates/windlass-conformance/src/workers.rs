@@ -1,4 +1,4 @@
-//! Workers come, show heartbeats, and leave.
+//! Workers register, send heartbeats, and leave.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -19,7 +19,7 @@ fn alive() -> Liveness {
 pub async fn a_registered_worker_is_seen_with_its_card(h: &Harness) {
     let card = h.card();
     let id = h.register(card.clone()).await;
-    let sighting = h.sighting_of(id).await.expect("it is there");
+    let sighting = h.sighting_of(id).await.expect("the worker is registered");
     assert_eq!((sighting.card, sighting.since), (card, h.now()));
     assert_eq!((sighting.expired, sighting.silent_for, sighting.running), (false, secs(0), 0));
 }
@@ -41,38 +41,38 @@ pub async fn an_identity_that_was_declared_dead_never_registers_again(h: &Harnes
 
 pub async fn a_heartbeat_raises_the_counter_and_ends_the_silence(h: &Harness) {
     h.advance(secs(7));
-    let before = h.sighting_of(h.worker).await.expect("it is there");
+    let before = h.sighting_of(h.worker).await.expect("the worker is registered");
     assert_eq!(before.silent_for, secs(7));
     assert_eq!(h.beat(h.worker).await, alive());
-    let after = h.sighting_of(h.worker).await.expect("it is there");
+    let after = h.sighting_of(h.worker).await.expect("the worker is registered");
     assert!(after.beats > before.beats, "{} then {}", before.beats, after.beats);
     assert_eq!(after.silent_for, secs(0));
 }
 
 pub async fn a_lease_runs_out_by_the_stores_clock(h: &Harness) {
     h.advance(WORKER_LEASE - secs(1));
-    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+    assert!(!h.sighting_of(h.worker).await.expect("the worker is registered").expired);
     h.advance(secs(2));
-    assert!(h.sighting_of(h.worker).await.expect("it is there").expired);
+    assert!(h.sighting_of(h.worker).await.expect("the worker is registered").expired);
 }
 
 pub async fn a_heartbeat_extends_the_lease_from_now(h: &Harness) {
     h.advance(WORKER_LEASE - secs(1));
     h.beat(h.worker).await;
     h.advance(WORKER_LEASE - secs(1));
-    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+    assert!(!h.sighting_of(h.worker).await.expect("the worker is registered").expired);
 }
 
 pub async fn a_heartbeat_may_bring_another_length_of_lease(h: &Harness) {
     h.engine.extend(Heartbeat { worker: h.worker, lease: minutes(10), idle: false }).await.expect(UP);
     h.advance(minutes(9));
-    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+    assert!(!h.sighting_of(h.worker).await.expect("the worker is registered").expired);
 }
 
 pub async fn a_late_heartbeat_extends_until_somebody_declared_the_worker_dead(h: &Harness) {
     h.let_leases_run_out();
     assert_eq!(h.beat(h.worker).await, alive());
-    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+    assert!(!h.sighting_of(h.worker).await.expect("the worker is registered").expired);
 }
 
 pub async fn a_heartbeat_after_the_declaration_says_dead_for_ever(h: &Harness) {
@@ -114,7 +114,7 @@ pub async fn a_sighting_counts_the_jobs_that_the_worker_holds(h: &Harness) {
     h.enqueue_many(3).await;
     let claimed = h.claim(3).await;
     h.succeed(&claimed[0]).await;
-    assert_eq!(h.sighting_of(h.worker).await.expect("it is there").running, 2);
+    assert_eq!(h.sighting_of(h.worker).await.expect("the worker is registered").running, 2);
 }
 
 pub async fn a_worker_that_leaves_is_no_longer_seen(h: &Harness) {
@@ -162,10 +162,11 @@ fn duties(names: &[&str]) -> Vec<DutyName> {
     names.iter().map(|name| DutyName::parse(name).expect("behaviours use plain names")).collect()
 }
 
-/// What core counts for a worker, from a list of all.
+/// Counts the members that core would count for a worker, from a list of all.
 async fn counted_by_core(h: &Harness, me: WorkerId) -> MemberCount {
     let crew = h.engine.workers().await.expect(UP);
-    let mine = crew.iter().find(|one| one.card.id == me).expect("it is there").card.duties.clone();
+    let mine =
+        crew.iter().find(|one| one.card.id == me).expect("the worker is registered").card.duties.clone();
     let heard = crew.into_iter().filter(|one| is_live(one.silent_for, one.card.lease));
     let peers: Vec<_> = heard.map(|one| Peer { worker: one.card.id, duties: one.card.duties }).collect();
     MemberCount::of(me, &mine, &peers)
@@ -178,7 +179,8 @@ pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &H
         crew.push(h.register(WorkerCard { duties: duties(set), ..h.card() }).await);
         h.advance(secs(2));
     }
-    // Some fell silent by now, one was declared dead, one has left, and some have beaten since.
+    // Some workers are without heartbeats by now, one was declared dead, one has left, and some have sent
+    // heartbeats since.
     h.kill(crew[14]).await;
     h.engine.retire(crew[13]).await.expect(UP);
     for worker in &crew[..10] {
@@ -200,16 +202,16 @@ pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &H
 }
 
 pub async fn a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_shows(h: &Harness) {
-    assert_eq!(h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros, None);
+    assert_eq!(h.sighting_of(h.worker).await.expect("the worker is registered").clock_ahead_micros, None);
     h.advance(secs(3));
     let (now, heartbeat) = (h.now(), Heartbeat { worker: h.worker, lease: WORKER_LEASE, idle: false });
     let heartbeat_answer = h.engine.heartbeat_with_members(heartbeat, now.plus(secs(5))).await.expect(UP);
     assert_eq!((heartbeat_answer.beat, heartbeat_answer.now), (alive(), now));
-    let ahead = h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros;
+    let ahead = h.sighting_of(h.worker).await.expect("the worker is registered").clock_ahead_micros;
     assert_eq!(ahead, Some(5_000_000));
     h.advance(secs(7));
     h.engine.heartbeat_with_members(heartbeat, now).await.expect(UP);
-    let behind = h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros;
+    let behind = h.sighting_of(h.worker).await.expect("the worker is registered").clock_ahead_micros;
     assert_eq!(behind, Some(-7_000_000));
 }
 

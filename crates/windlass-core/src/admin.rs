@@ -1,4 +1,4 @@
-//! What people read of the store and do to it.
+//! What operators read from the store and do to it.
 
 use std::time::Duration;
 
@@ -10,42 +10,42 @@ use crate::outcome::JobError;
 use crate::queue::{Pause, QueueSpec};
 use crate::worker::WorkerId;
 
-/// A job and where it is.
+/// A job and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredJob {
     /// The job.
     pub job: Job,
-    /// Where it is.
+    /// Its state.
     pub state: JobState,
     /// The error of its last failed attempt.
     pub last_error: Option<JobError>,
-    /// By the store's clock, when this was read.
+    /// When it was read, by the store's clock.
     pub read_at: Timestamp,
 }
 
 impl StoredJob {
-    /// Where it is, in one word.
+    /// Returns its state as one word.
     pub fn phase(&self) -> Phase {
         self.state.phase(self.job.due, self.read_at)
     }
 }
 
-/// One start of a handler, as it is remembered.
+/// One start of a handler, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAttempt {
     /// Counted from 1.
     pub number: u32,
-    /// Who ran it.
+    /// The worker that ran it.
     pub worker: WorkerId,
     /// When it was claimed or started.
     pub started_at: Timestamp,
-    /// When it ended; nothing while it runs.
+    /// When it ended; `None` while it runs.
     pub ended_at: Option<Timestamp>,
     /// How it ended.
     pub ending: AttemptEnding,
-    /// What went wrong.
+    /// The error, if it failed.
     pub error: Option<JobError>,
-    /// What the handler wrote.
+    /// The output of the handler.
     pub output: Option<String>,
 }
 
@@ -53,26 +53,26 @@ pub struct StoredAttempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttemptEnding {
-    /// It has not.
+    /// It has not ended.
     Running,
-    /// The job is done.
+    /// The job succeeded.
     Succeeded,
-    /// It failed, and the job waits for another try.
+    /// It failed, and the job waits for a retry.
     Failed,
-    /// It failed, and the job was given up.
+    /// It failed, and the job is dead.
     Dead,
-    /// The handler put the job off.
+    /// The handler snoozed the job.
     Snoozed,
-    /// It was stopped on request.
+    /// It was cancelled on request.
     Cancelled,
-    /// The worker ended and gave the job back.
+    /// The worker stopped and released the job.
     Released,
     /// The worker died.
     Crashed,
 }
 
 impl AttemptEnding {
-    /// The word.
+    /// Returns the ending as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -86,7 +86,7 @@ impl AttemptEnding {
         }
     }
 
-    /// Reads the word back.
+    /// Parses the word.
     pub fn parse(text: &str) -> Option<Self> {
         [
             Self::Running,
@@ -106,34 +106,34 @@ impl AttemptEnding {
 /// Which jobs to list, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListRequest {
-    /// Only those in this phase.
+    /// Only jobs in this phase.
     pub phase: Option<Phase>,
-    /// Only those of this queue.
+    /// Only jobs of this queue.
     pub queue: Option<QueueName>,
-    /// Only those of this type.
+    /// Only jobs of this type.
     pub job_type: Option<TypeName>,
-    /// Only those with this key.
+    /// Only jobs with this key.
     pub key: Option<Key>,
-    /// Only those with this tag.
+    /// Only jobs with this tag.
     pub tag: Option<Tag>,
-    /// Only those with this correlation id.
+    /// Only jobs with this correlation id.
     pub correlation: Option<CorrelationId>,
-    /// Only those of this group.
+    /// Only jobs of this group.
     pub group: Option<GroupName>,
-    /// Only those with a lower number: the last one of the page before.
+    /// Only jobs with a lower id: that of the last job on the previous page.
     pub before: Option<JobId>,
-    /// At most so many; [`LIST_PAGE_MAX`](crate::limits::LIST_PAGE_MAX) if more.
+    /// The maximum number of jobs, and never more than [`LIST_PAGE_MAX`](crate::limits::LIST_PAGE_MAX).
     pub limit: u32,
 }
 
-/// How many jobs are where, right now.
+/// The number of jobs in each state, right now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Counts {
     /// Due.
     pub ready: u64,
     /// Not yet due.
     pub scheduled: u64,
-    /// Held back.
+    /// Parked.
     pub parked: u64,
     /// Running.
     pub running: u64,
@@ -142,58 +142,59 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All that have not ended.
+    /// Returns the number of jobs that have not ended.
     pub fn unfinished(&self) -> u64 {
         self.ready + self.scheduled + self.parked + self.running
     }
 }
 
-/// What happened over the life of the store. `enqueued = succeeded + dead + cancelled + unfinished` holds at
+/// The totals over the life of the store. `enqueued = succeeded + dead + cancelled + unfinished` holds at
 /// every moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Totals {
     /// Jobs stored.
     pub enqueued: u64,
-    /// Jobs done.
+    /// Jobs that succeeded.
     pub succeeded: u64,
     /// Retries after a failure.
     pub retried: u64,
-    /// Jobs given up and not started over since, discarded ones included.
+    /// Jobs that died and were not restarted since, including discarded ones.
     pub dead: u64,
-    /// Dead letters started over. So `dead` and this together are how often a job was given up.
+    /// Dead letters that were restarted. So the sum of `dead` and this is how often jobs died.
     pub started_over: u64,
-    /// Jobs stopped, expired, discarded by their handler or purged.
+    /// Jobs that were cancelled, expired, discarded by their handler or purged.
     pub cancelled: u64,
 }
 
 impl Totals {
-    /// How often a job was given up, also one that was started over since.
+    /// Returns how often jobs died, including jobs that were restarted since.
     pub fn deaths(&self) -> u64 {
         self.dead.saturating_add(self.started_over)
     }
 }
 
-/// A queue and what is in it.
+/// A queue and its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueStatus {
-    /// As declared.
+    /// The declaration.
     pub spec: QueueSpec,
     /// Whether it is paused.
     pub pause: Option<Pause>,
     /// Whether it is being drained and takes no new jobs.
     pub shut: bool,
-    /// How many jobs are where.
+    /// The number of jobs in each state.
     pub counts: Counts,
-    /// What happened so far.
+    /// The totals so far.
     pub totals: Totals,
-    /// How long the ready job that has waited longest has waited: since it fell due or was put in, whichever was later.
-    /// Looked for among the first [`OLDEST_LOOKED_AT`](crate::limits::OLDEST_LOOKED_AT) of each priority.
-    /// Redis looks at fewer if the jobs of many types fell due long before they were put in.
+    /// How long the ready job that has waited longest has waited: since it fell due or was enqueued,
+    /// whichever was later. It is searched among the first
+    /// [`OLDEST_LOOKED_AT`](crate::limits::OLDEST_LOOKED_AT) of each priority. Redis reads fewer if the
+    /// jobs of many types fell due long before they were enqueued.
     pub oldest_ready: Option<Duration>,
 }
 
 impl QueueStatus {
-    /// Adds what a store beside this one has of the same queue.
+    /// Adds the counts that a second store has of the same queue.
     pub fn add(&mut self, beside: &Self) {
         let (counts, more) = (&mut self.counts, &beside.counts);
         counts.ready += more.ready;
@@ -212,23 +213,23 @@ impl QueueStatus {
     }
 }
 
-/// A job type and who handles it.
+/// A job type and its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeStatus {
-    /// As registered.
+    /// The registered declaration.
     pub spec: TypeSpec,
-    /// How many live workers handle it.
+    /// The number of live workers that handle it.
     pub workers: u64,
-    /// How many of its jobs have not ended.
+    /// The number of its jobs that have not ended.
     pub unfinished: u64,
 }
 
-/// What a cancel did.
+/// The outcome of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelAnswer {
     /// It waited, and is cancelled.
     Cancelled,
-    /// It runs, and was asked to stop; however its handler ends, it ends as cancelled.
+    /// It runs, and was asked to stop; however its handler ends, the job ends as cancelled.
     Requested,
     /// It had ended already.
     AlreadyEnded(Phase),
@@ -236,10 +237,10 @@ pub enum CancelAnswer {
     NotFound,
 }
 
-/// What a retry did.
+/// The outcome of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAnswer {
-    /// A dead letter was started over with fresh counters, or a scheduled or parked job is due at once.
+    /// A dead letter was restarted with fresh counters, or a scheduled or parked job is due at once.
     Retried,
     /// It is in a phase that needs no retry or allows none.
     NotRetryable(Phase),
@@ -249,22 +250,22 @@ pub enum RetryAnswer {
     NotFound,
 }
 
-/// What became of a change to one job or queue.
+/// The outcome of a change to one job or queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// It was done.
+    /// The change was made.
     Done,
-    /// It was so already, or the state allows no change.
+    /// The value was the same already, or the state allows no change.
     Unchanged,
-    /// There is nothing of that name.
+    /// No job or queue has this name.
     NotFound,
 }
 
-/// What a batch of a long act did.
+/// The result of one batch of a long act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchDone {
-    /// So many rows were changed.
+    /// The number of changed rows.
     pub changed: u64,
-    /// There is more to do: call again.
+    /// More rows are left: call again.
     pub more: bool,
 }

@@ -1,6 +1,6 @@
-//! The order of a claim. Ready jobs leave by (priority, due time, sequence). A job that has been due for
-//! long rises, one step for each ten minutes, and what has risen gets at most a quarter of what is claimed,
-//! so that a mountain of old low-priority jobs cannot hold up fresh urgent ones.
+//! The order of a claim. Ready jobs are claimed by (priority, due time, sequence). A job that has been
+//! due for long rises, one step for each ten minutes. Jobs that have risen get at most a quarter of the
+//! claimed jobs, so that a large number of old low-priority jobs cannot hold up fresh urgent ones.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ pub const BOOST_STEP: Duration = Duration::from_secs(10 * 60);
 pub struct ClaimRange {
     /// The stored priority.
     pub priority: Priority,
-    /// Due after this instant; nothing means since ever.
+    /// Due after this instant; `None` means no lower limit.
     pub after: Option<Timestamp>,
     /// Due at this instant or before.
     pub until: Timestamp,
-    /// Whether jobs of this range come ahead of their turn and count against the quarter.
+    /// Whether jobs of this range are claimed ahead of their turn and count against the quarter.
     pub boosted: bool,
 }
 
-/// The order in which to look for jobs: ranges, most urgent first. A job may lie in a boosted range and in
-/// the plain one of its priority; it is taken where it is met first.
+/// Returns the order in which to scan for jobs: ranges, most urgent first. A job may lie in a boosted
+/// range and in the plain range of its priority; it is claimed from the first range that contains it.
 ///
 /// `oldest` gives the due time of the oldest ready job of a priority, if there is one. It keeps the list
 /// short: without old jobs it is just the eleven priorities, and empty ones are left out.
@@ -49,17 +49,18 @@ pub fn claim_order(
     order
 }
 
-/// The jobs of `priority` that have risen to exactly `level`, unless the oldest shows that there are none.
+/// Returns the jobs of `priority` that have risen to exactly `level`, unless the oldest shows that there
+/// are none.
 fn risen_range(now: Timestamp, priority: Priority, level: Priority, oldest: Timestamp) -> Option<ClaimRange> {
     let steps = u32::from(priority.level() - level.level());
     let until = now.minus(BOOST_STEP * steps);
-    // What rose to the top stays there, however old it gets.
+    // A job that rose to the top stays there, however old it gets.
     let after = (level != Priority::MOST_URGENT).then(|| now.minus(BOOST_STEP * (steps + 1)));
     let has_some = oldest <= until;
     has_some.then_some(ClaimRange { priority, after, until, boosted: true })
 }
 
-/// The quarter that boosted jobs may have of what is claimed, kept over many small claims: slots often free
+/// The quarter of the claimed jobs that may be boosted, tracked over many small claims: slots often free
 /// one by one, and a quarter of one is nothing.
 #[derive(Debug, Clone, Default)]
 pub struct BoostCredit {
@@ -67,15 +68,15 @@ pub struct BoostCredit {
 }
 
 impl BoostCredit {
-    /// No more than this is saved up, so that a quiet hour does not give a burst.
+    /// The maximum that is saved, so that a quiet hour does not give a burst.
     const QUARTERS_MAX: u32 = 4 * 250;
 
-    /// How many boosted jobs a claim of `limit` may bring.
+    /// Returns how many boosted jobs a claim of `limit` may return.
     pub fn allowance(&self, limit: u32) -> u32 {
         (self.quarters.saturating_add(limit) / 4).min(limit)
     }
 
-    /// Books what a claim brought.
+    /// Books the result of a claim.
     pub fn book(&mut self, claimed: u32, boosted: u32) {
         let earned = self.quarters.saturating_add(claimed);
         self.quarters = earned.saturating_sub(boosted.saturating_mul(4)).min(Self::QUARTERS_MAX);

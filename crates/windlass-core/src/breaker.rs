@@ -1,9 +1,10 @@
-//! Circuit breakers: one for each outside platform. After too many failures nobody calls it for a while; then a few
-//! probes find out whether it is back.
+//! Circuit breakers: one for each outside platform. After too many failures no process calls the platform
+//! for a while; then a few probes find out whether it is available again.
 //!
-//! Closed, everybody may call, and a success resets the count of failures. Open, nobody may until the cool-down is
-//! over. Half-open, as many claims as there are probes may call: one that succeeds closes the breaker, one that fails
-//! opens it again. What is decided here is the same for a breaker of one process and for one that all share.
+//! A closed breaker admits every claim, and a success resets the count of failures. An open breaker
+//! admits no claim until the cool-down is over. A half-open breaker admits as many claims as there are
+//! probes: a probe that succeeds closes the breaker, one that fails opens it again. The decisions are the
+//! same for a breaker of one process and for one that all processes share.
 
 use std::time::Duration;
 
@@ -23,27 +24,28 @@ pub use options::{BreakerOptions, BreakerOptionsError, FailureRate};
 pub use results::{Results, Verdict};
 pub use window::Slice;
 
-/// A job that was let through a gate as a probe keeps its place for so long. If nobody has claimed it by then (its
-/// queue may be paused), another may probe in its stead.
+/// How long a job that was released from a gate as a probe keeps its reservation. If no worker has
+/// claimed it by then (its queue may be paused), another job may probe instead.
 pub const RESERVED_FOR: Duration = Duration::from_secs(10);
 
-/// What is known of a platform. This is what a store keeps.
+/// What is known of a platform, as a store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct BreakerState {
     /// Closed, open or half-open.
     pub circuit: CircuitState,
-    /// Since when; nothing if it never changed.
+    /// Since when; `None` if it never changed.
     pub since: Option<Timestamp>,
     /// Failures since the last success, rate-limit answers included.
     pub failures_in_a_row: u32,
     /// Rate-limit answers since the last success.
     pub rate_limits_in_a_row: u32,
-    /// The calls of the last while, if the failure rate counts.
+    /// The recent calls, if the failure rate counts.
     pub window: Vec<Slice>,
-    /// Claims that hold a permit to probe. A permit is good for as long as its claim, and void with it.
+    /// Claims that hold a permit to probe. A permit is valid for as long as its claim, and void with it.
     pub probes: Vec<Fence>,
-    /// Jobs that were let through the gate to probe and have not been claimed yet, and until when each has its place.
+    /// Jobs that were released from the gate to probe and have not been claimed yet, each with the end of
+    /// its reservation.
     pub reserved: Vec<(JobId, Timestamp)>,
 }
 
@@ -51,22 +53,22 @@ pub struct BreakerState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CircuitState {
-    /// By everybody.
+    /// Every claim may call it.
     #[default]
     Closed,
-    /// By nobody.
+    /// No claim may call it.
     Open {
-        /// When probes may begin; nothing if a person opened it until further notice.
+        /// When probes may begin; `None` if a person opened it until further notice.
         until: Option<Timestamp>,
         /// Why.
         why: String,
     },
-    /// By probes.
+    /// Probes may call it.
     HalfOpen,
 }
 
 impl CircuitState {
-    /// The word.
+    /// Returns the state as one word.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -87,31 +89,31 @@ pub enum Admission {
     Wait,
 }
 
-/// What happens to a breaker.
+/// An event that changes a breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BreakerEvent {
     /// Calls ended that were no probes.
     Ended(Results),
     /// A probe's call ended.
     ProbeEnded(Fence, Verdict),
-    /// These claims are over, or do without their permits.
+    /// These claims are over, or do not need their permits.
     Left(Vec<Fence>),
-    /// These jobs are let through the gate to probe.
+    /// These jobs are released from the gate to probe.
     LetThrough(Vec<JobId>),
-    /// A person opens it, for a time or until further notice.
+    /// A person opens the breaker, for a time or until further notice.
     Open {
         /// For how long.
         lasting: Option<Duration>,
         /// Why.
         why: String,
     },
-    /// A person closes it.
+    /// A person closes the breaker.
     Close,
-    /// A person starts it over: closed, and nothing counted.
+    /// A person resets the breaker: closed, and nothing counted.
     Reset,
 }
 
-/// Decides whether a claim may call the platform, and what is known afterwards.
+/// Decides whether a claim may call the platform, and returns the new state.
 pub fn ask(
     state: &BreakerState,
     fence: Fence,
@@ -127,7 +129,7 @@ pub fn ask(
     (next, admission)
 }
 
-/// Decides what is known after something happened.
+/// Returns the state after an event.
 pub fn decide(
     state: &BreakerState,
     event: &BreakerEvent,
@@ -149,27 +151,29 @@ pub fn decide(
     next
 }
 
-/// How long to wait after the last of so many rate-limit answers in a row: what it says itself, up to a day, else a pause
-/// that doubles with each of them, up to what the options say.
+/// Returns how long to wait after the last of this number of consecutive rate-limit answers: the time
+/// that the answer requests, up to a day, otherwise a pause that doubles with each of them, up to the
+/// maximum in the options.
 pub fn rate_limit_pause(options: &BreakerOptions, in_a_row: u32, retry_after: Option<Duration>) -> Duration {
     let doubled = options.rate_limit_pause.saturating_mul(1 << in_a_row.saturating_sub(1).min(30));
-    // Who comes back earlier than it was told is refused again, and perhaps for longer.
+    // A client that comes back earlier than requested is refused again, and perhaps for longer.
     let asked_for = retry_after.map(|asked_for| asked_for.min(RETRY_AFTER_MAX));
     asked_for.unwrap_or_else(|| doubled.min(options.rate_limit_pause_max))
 }
 
 impl BreakerState {
-    /// Reads what a store keeps of the breaker with this name.
+    /// Reads the stored state of the breaker with this name.
     pub fn from_store(name: &BreakerName, text: &str) -> Result<Self, Unreadable> {
         stored::read_or_default(text, format!("breaker {name}"))
     }
 
-    /// The text to store in the place of another one, with the fields that only newer versions know.
+    /// Returns the text to store in place of another text, with the fields that only newer versions know.
     pub fn rewritten(&self, name: &BreakerName, stored: &str) -> Result<String, Unreadable> {
         Ok(stored::rewritten(stored, &Self::from_store(name, stored)?, self))
     }
 
-    /// How it stands at an instant: a cool-down that is over makes it half-open, and places that nobody took lapse.
+    /// Returns the state at an instant: a cool-down that is over makes it half-open, and reservations
+    /// that no claim used lapse.
     #[must_use]
     pub fn at(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
@@ -183,7 +187,7 @@ impl BreakerState {
         next
     }
 
-    /// How many more jobs may be let through to probe.
+    /// Returns how many more jobs may be released to probe.
     pub fn free_probes(&self, options: &BreakerOptions) -> usize {
         let taken = self.probes.len() + self.reserved.len();
         match self.circuit {
@@ -192,7 +196,8 @@ impl BreakerState {
         }
     }
 
-    /// A claim keeps the permit that it holds, takes over the place of its job, or takes a free one.
+    /// A claim keeps the permit that it holds, takes over the reservation of its job, or takes a free
+    /// one.
     fn ask_for_permit(&mut self, fence: Fence, options: &BreakerOptions) -> Admission {
         if self.probes.contains(&fence) {
             return Admission::Probe;
@@ -212,8 +217,8 @@ impl BreakerState {
         self.reserved.extend(jobs.iter().take(free).map(|job| (*job, until)));
     }
 
-    /// While closed, calls are counted. What was called before it opened tells nothing new, but for a platform that
-    /// says how long to stay away.
+    /// Counts calls while closed. A call that began before the breaker opened gives no new evidence,
+    /// except when the platform requests how long to stay away.
     fn ended(&mut self, results: &Results, now: Timestamp, options: &BreakerOptions) {
         let longest = results.longest_row_after(self.failures_in_a_row);
         results.carry_on(&mut self.failures_in_a_row, &mut self.rate_limits_in_a_row);
@@ -234,7 +239,7 @@ impl BreakerState {
         }
     }
 
-    /// Only who holds a permit decides; one probe is enough either way.
+    /// Only a claim that holds a permit decides; one probe is enough either way.
     fn probe_ended(&mut self, fence: Fence, verdict: Verdict, now: Timestamp, options: &BreakerOptions) {
         let held = self.probes.contains(&fence);
         self.probes.retain(|probe| *probe != fence);
@@ -253,7 +258,7 @@ impl BreakerState {
         }
     }
 
-    /// Why it opens now, if it does.
+    /// Returns why it opens now, if it does.
     fn why_open(&self, failures_in_a_row: u32, options: &BreakerOptions) -> Option<String> {
         if options.failures_in_a_row.is_some_and(|most| failures_in_a_row >= most) {
             return Some(format!("{failures_in_a_row} failures in a row"));
@@ -264,7 +269,7 @@ impl BreakerState {
         (calls >= rate.calls_min.max(1) && is_too_high).then(|| format!("{failures} of {calls} calls failed"))
     }
 
-    /// Opens it for the cool-down, or for as long as the platform wants to be left alone.
+    /// Opens it for the cool-down, or for as long as the platform requested a pause.
     fn open_for(&mut self, pause: Option<Duration>, why: String, now: Timestamp, options: &BreakerOptions) {
         let cooldown = options.open_cooldown.max(pause.unwrap_or_default());
         self.open(Some(now.plus(cooldown)), why, now);

@@ -11,8 +11,9 @@ use crate::worker::WorkerId;
 
 /// The proof of a claim: 128 random bits, made by the client, one for each claim request.
 ///
-/// Random rather than counted: if a store forgets a claim (a lost tail, a failover), a counter would be
-/// issued a second time, and the forgotten worker's end would be taken for the new one's.
+/// The token is random rather than counted. If a store forgets a claim (a lost tail, a failover), a
+/// counter would be issued a second time, and the end reported by the forgotten worker would be taken for
+/// the end of the new claim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClaimToken(u128);
@@ -60,59 +61,61 @@ pub struct Claimed {
     pub job: Job,
     /// The proof.
     pub token: ClaimToken,
-    /// How long it had waited when it was claimed, by the store's clock: since it fell due or was put in, whichever was
-    /// later.
+    /// How long it had waited when it was claimed, by the store's clock: since it fell due or was
+    /// enqueued, whichever was later.
     pub waited: Duration,
-    /// How long ago it was put in, by the store's clock.
+    /// How long ago it was enqueued, by the store's clock.
     pub age: Duration,
-    /// Whether it came ahead of its turn because of its age.
+    /// Whether it was claimed ahead of its turn because of its age.
     pub boosted: bool,
 }
 
 impl Claimed {
-    /// The pair to name in every write.
+    /// Returns the pair to name in every write.
     pub fn fence(&self) -> Fence {
         Fence { job: self.job.id, token: self.token }
     }
 
-    /// Ends the claim. The claimed job is gone afterwards: no second end.
+    /// Ends the claim. The claimed job is consumed, so it cannot be ended a second time.
     pub fn settled(self, transition: Transition, report: AttemptReport) -> Settlement {
         Settlement { fence: self.fence(), transition, report }
     }
 }
 
-/// What a worker asks for.
+/// A worker's request for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRequest {
     /// New for each request.
     pub token: ClaimToken,
-    /// Whether this request was sent before and its answer got lost. A repeat never claims: it tells what its
-    /// token holds, and spends the token. A first sending whose token is spent claims nothing and is answered
-    /// with no jobs: a server may go on with a call whose client has gone, and whatever it took after the
-    /// repeat was answered, nobody would know of.
+    /// Whether this request was sent before and its answer was lost. A repeat never claims: it returns
+    /// the jobs that its token holds, and writes a claim tombstone for the token. A first request whose
+    /// token has a tombstone claims nothing and is answered with no jobs: a server may continue a call
+    /// whose client has gone, and no process would know of jobs that it took after the repeat was
+    /// answered.
     pub repeat: bool,
-    /// Who asks; must have a live row.
+    /// The requesting worker; it must have a live row.
     pub worker: WorkerId,
-    /// In the order in which to serve them.
+    /// The queues, in the order in which to serve them.
     pub queues: Vec<QueueName>,
-    /// What this process handles; jobs of other types are left to others.
+    /// The types that this process handles; jobs of other types are left to other workers.
     pub types: Vec<TypeName>,
-    /// At most so many.
+    /// The maximum number of jobs.
     pub limit: u32,
-    /// At most so many of them ahead of their turn because of their age.
+    /// The maximum number of them that are claimed ahead of their turn because of their age.
     pub boosted_max: u32,
-    /// Which side of the suspects' gate to look at.
+    /// Whether to claim ordinary jobs or a suspect.
     pub suspects: Suspects,
 }
 
-/// Whether a claim takes ordinary jobs or a suspect, one whose worker died while running it.
+/// Whether a claim takes ordinary jobs or a suspect, which is a job whose worker died while running it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspects {
     /// Ordinary jobs only.
     LeaveOut,
-    /// One suspect, alone, of at most so many crashes: the most urgent in the first queue that has one.
+    /// One suspect, alone, with at most this number of crashes: the most urgent in the first queue that
+    /// has one.
     One {
-        /// Its crashes at most.
+        /// The maximum number of its crashes.
         crashes_max: u32,
     },
 }
@@ -120,31 +123,31 @@ pub enum Suspects {
 /// The answer to a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimAnswer {
-    /// What was claimed, most urgent first, and what lies ahead.
+    /// The claimed jobs, most urgent first, and the next due time.
     Claimed {
         /// The jobs.
         jobs: Vec<Claimed>,
-        /// What lies ahead in the queues asked for.
+        /// What falls due next in the requested queues.
         peek: NextDue,
     },
     /// The worker was declared dead or never registered. It must start over with a new identity.
     WorkerDead,
 }
 
-/// What lies ahead for a set of queues, as far as types asked for go.
+/// What falls due next in a set of queues, for the requested types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NextDue {
-    /// More is due right now.
+    /// Another job is due right now.
     pub more_due: bool,
-    /// Nothing more falls due before this time is over, and no pause ends: look again then.
+    /// No further job falls due before this time is over, and no pause ends: claim again then.
     pub next_due_in: Option<Duration>,
     /// A suspect is due.
     pub suspect_due: bool,
 }
 
 impl NextDue {
-    /// The same with the ends of pauses: what waits in a paused queue may be claimed from then on, and
-    /// nobody else would wake a worker for it.
+    /// Adds the ends of pauses: a job in a paused queue may be claimed from then on, and no notification
+    /// would wake a worker for it.
     #[must_use]
     pub fn with_ends_of_pauses(self, ends: impl IntoIterator<Item = Timestamp>, now: Timestamp) -> Self {
         let ahead = ends.into_iter().filter(|end| *end > now).map(|end| end.since(now));

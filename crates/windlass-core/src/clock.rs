@@ -13,34 +13,34 @@ impl Timestamp {
     /// The start of 1970 in UTC.
     pub const EPOCH: Self = Self(0);
 
-    /// From microseconds since 1970.
+    /// Creates an instant from microseconds since 1970.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// Reads an instant such as `2026-11-15T20:30:00Z`.
+    /// Parses an instant such as `2026-11-15T20:30:00Z`.
     pub fn parse(text: &str) -> Result<Self, ParseInstantError> {
         let instant: jiff::Timestamp =
             text.parse().map_err(|_| ParseInstantError { got: text.chars().take(40).collect() })?;
         Ok(Self(instant.as_microsecond()))
     }
 
-    /// How long ago `earlier` was; zero if it lies in the future.
+    /// Returns how long ago `earlier` was; zero if it lies in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// This instant, later by `by`. Stops at the end of time rather than wrapping.
+    /// Returns this instant, later by `by`. Stops at the end of time rather than wrapping.
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(micros(by)))
     }
 
-    /// This instant, earlier by `by`.
+    /// Returns this instant, earlier by `by`.
     pub fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(micros(by)))
     }
@@ -66,23 +66,23 @@ pub struct ParseInstantError {
     got: String,
 }
 
-/// Where the time comes from. Engines have one; tests move it.
+/// The source of the time. Engines have one; tests control it.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The instant now.
+    /// Returns the current instant.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until a test moves it.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// Creates a clock that shows `start`.
     pub fn starting_at(start: Timestamp) -> Self {
         Self(AtomicI64::new(start.0))
     }
 
-    /// Moves the clock on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(micros(by), Ordering::SeqCst);
     }

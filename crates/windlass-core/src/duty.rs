@@ -1,13 +1,16 @@
-//! Duties: work that is done for all, again and again, such as pruning or firing schedules. A duty has a name, an interval and a
-//! mode, which says who does it:
+//! Duties: periodic work that is done for all, such as pruning or firing schedules. A duty has a name, an
+//! interval and a mode, which says which process does it:
 //!
-//! - *every worker*: each process, each on its own. For what is cheap, or about the process itself.
-//! - *work stealing*: each process too, but each run takes a fairness key that no other has taken. For much work that can be split.
-//! - *advisory lock*: whoever holds a lock of a PostgreSQL session. It is free at once when the session ends, but has no fence.
-//! - *lease*, the default: whoever holds the duty's [lease](crate::lease). It has a fence, and works on every engine.
+//! - *every worker*: each process, independently. For work that is cheap, or about the process itself.
+//! - *work stealing*: each process too, but each run takes a part of the work that no other run has
+//!   locked. For much work that can be split.
+//! - *advisory lock*: the process that holds a lock of a PostgreSQL session. The lock is free at once
+//!   when the session ends, but has no fence.
+//! - *lease*, the default: the process that holds the duty's [lease](crate::lease). It has a fence, and
+//!   works on every engine.
 //!
-//! Whichever it is, what a duty does must be right if two do it at once. [`runner`] says when a process begins a run and when it
-//! stops one.
+//! In every mode, what a duty does must be right if two processes do it at once. [`runner`] decides when
+//! a process begins a run and when it stops one.
 
 pub mod runner;
 
@@ -18,28 +21,28 @@ use crate::error::EngineError;
 use crate::limits::{DUTY_INTERVAL_MIN, DUTY_STUCK_AFTER_MIN, INTERVAL_MAX};
 use crate::names::DutyName;
 
-/// Who does a duty.
+/// Which process does a duty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DutyMode {
-    /// Each process, each on its own.
+    /// Each process, independently.
     EveryWorker,
-    /// Whoever holds a lock of a session.
+    /// The process that holds a lock of a session.
     AdvisoryLock,
-    /// Each process, a fairness key each.
+    /// Each process, each with its own part of the work.
     WorkStealing,
-    /// Whoever holds the lease.
+    /// The process that holds the lease.
     #[default]
     Lease,
 }
 
 impl DutyMode {
-    /// Whether one process at a time does it.
+    /// Whether one process at a time does the duty.
     pub fn has_one_leader(self) -> bool {
         matches!(self, Self::AdvisoryLock | Self::Lease)
     }
 
-    /// This mode if an engine has it, and else by leases, which every engine has.
+    /// Returns this mode if an engine has it, and otherwise the lease mode, which every engine has.
     pub fn or_lease(self, modes: DutyModes) -> Self {
         if modes.has(self) { self } else { Self::Lease }
     }
@@ -56,20 +59,20 @@ impl fmt::Display for DutyMode {
     }
 }
 
-/// Which modes an engine has. Every one has leases, and lets every worker do a duty.
+/// The modes that an engine has. Every engine has leases, and lets every worker do a duty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DutyModes {
-    /// It has locks that end with a session, and a connection of its own to hold one.
+    /// It has locks that end with a session, and a connection of its own to hold them.
     pub advisory_lock: bool,
-    /// It lets one take what others have not locked.
+    /// It lets a process take rows that no other process has locked.
     pub work_stealing: bool,
 }
 
 impl DutyModes {
-    /// Every mode there is.
+    /// Every existing mode.
     pub const ALL: Self = Self { advisory_lock: true, work_stealing: true };
 
-    /// Whether a mode is among them.
+    /// Whether the engine has this mode.
     pub fn has(self, mode: DutyMode) -> bool {
         match mode {
             DutyMode::AdvisoryLock => self.advisory_lock,
@@ -86,14 +89,14 @@ pub struct DutySpec {
     pub name: DutyName,
     /// From the start of one run to the start of the next.
     pub interval: Duration,
-    /// Who does it.
+    /// Which process does it.
     pub mode: DutyMode,
-    /// Whoever leads for this long gives way between two runs. Only where there is a leader.
+    /// A process that has led for this long gives way between two runs. Only where there is a leader.
     pub rotation: Option<Duration>,
 }
 
 impl DutySpec {
-    /// Refuses what cannot work, or not on this engine.
+    /// Refuses a duty that cannot work at all, or not on this engine.
     pub fn check(&self, modes: DutyModes) -> Result<(), EngineError> {
         let Self { name, interval, mode, rotation } = self;
         if !(DUTY_INTERVAL_MIN..=INTERVAL_MAX).contains(interval) {
@@ -121,7 +124,7 @@ impl DutySpec {
         )))
     }
 
-    /// A leader of which no run has ended for this long is stuck.
+    /// Returns after how long without the end of a run a leader is stuck.
     pub fn stuck_after(&self) -> Duration {
         self.interval.saturating_mul(3).max(DUTY_STUCK_AFTER_MIN)
     }

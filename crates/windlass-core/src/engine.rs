@@ -1,5 +1,6 @@
-//! The seam to storage. Engines store what this crate decided; they decide nothing themselves. Each method
-//! is one atomic statement, script or transaction, in batches, and speaks only the types of this crate.
+//! The interface to storage. Engines store what this crate decided; they decide nothing themselves. Each
+//! method is one atomic statement, script or transaction, works in batches, and uses only the types of
+//! this crate.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -32,25 +33,26 @@ use crate::settle::{Settled, Settlement};
 use crate::triggers::CompletionTriggers;
 use crate::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
-/// What every call to an engine gives.
+/// The result of every call to an engine.
 pub type Result<T> = std::result::Result<T, EngineError>;
 
-/// Where jobs are kept: the way of a job, and the lives of workers.
+/// Stores jobs and workers: the path of a job, and the registration of workers.
 #[async_trait]
 pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + Rollups {
-    /// What this engine is and how much it can lose.
+    /// Describes this engine and how much it can lose.
     fn info(&self) -> EngineInfo;
 
-    /// The engine in which this one keeps jobs while its store is away, if it does. A worker of this engine works on that
-    /// one, too.
+    /// Returns the engine in which this one keeps jobs while its store is unavailable, if there is one. A
+    /// worker of this engine also claims from that engine.
     fn spool(&self) -> Option<Arc<dyn Engine>> {
         None
     }
 
-    /// The store's clock.
+    /// Returns the time of the store's clock.
     async fn now(&self) -> Result<Timestamp>;
 
-    /// Whether the store was found emptied or older than it was; nothing if it never was, or if such a store cannot be used at all.
+    /// Returns whether the store was found emptied or older than it was; `None` if it never was, or if
+    /// such a store cannot be used at all.
     async fn replaced(&self) -> Result<Option<Replaced>> {
         Ok(None)
     }
@@ -59,44 +61,48 @@ pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + R
     /// another queue is refused.
     async fn declare(&self, declaration: Declaration) -> Result<()>;
 
-    /// Stores new jobs, each by itself: one that is refused does not spoil the others. Repeating a request
-    /// with its id gives the same answers and makes no second job.
+    /// Stores new jobs, each by itself: the refusal of one does not affect the others. Repeating a
+    /// request with its id returns the same answers and makes no second job.
     async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>>;
 
-    /// The answers of an earlier request, if it happened and its receipt is still kept. Only reads: a request
-    /// that has no receipt may still be on its way.
+    /// Returns the answers of an earlier request, if the store has applied it and still keeps its
+    /// receipt. This call only reads: a request without a receipt may still be in flight.
     async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>>;
 
-    /// The answers of an earlier request. If it has none, the same step closes the request: it leaves a
-    /// receipt without answers, a tombstone that is kept as long as any receipt. A request that arrives later
-    /// then stores nothing, and each of its jobs is answered with
-    /// [`Refusal::RequestClosed`](crate::enqueue::Refusal::RequestClosed). An error never means no: where an
-    /// open transaction holds the request, this waits at most the engine's time-out for locks, and fails.
+    /// Returns the answers of an earlier request. If it has none, the same step closes the request: it
+    /// leaves a receipt without answers, a tombstone that is kept as long as any receipt. A request that
+    /// arrives later then stores nothing, and each of its jobs is answered with
+    /// [`Refusal::RequestClosed`](crate::enqueue::Refusal::RequestClosed). An error never means that the
+    /// request has no answers: where an open transaction holds the request, this call waits at most the
+    /// engine's time-out for locks, and fails.
     async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>>;
 
-    /// Claims ready jobs in the order of [`claim_order`](crate::boost::claim_order). A repeat of a request (see
-    /// [`ClaimRequest::repeat`]) gives the jobs that it claimed and claims no more; the answer says what lies
-    /// ahead, as that of any claim. A request and its repeat exclude each other: the one that is applied second
-    /// sees what the first one did, also if both arrive at the same time.
+    /// Claims ready jobs in the order of [`claim_order`](crate::boost::claim_order). A repeat of a
+    /// request (see [`ClaimRequest::repeat`]) returns the jobs that it claimed and claims no more; the
+    /// answer contains the next due time, as that of any claim. A request and its repeat exclude each
+    /// other: the one that is applied second sees the result of the first, even if both arrive at the
+    /// same time.
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer>;
 
-    /// What lies ahead in these queues for these types. Cheap; one call for all queues of a process.
+    /// Returns what falls due next in these queues for these types. Cheap; one call serves all queues of
+    /// a process.
     async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>>;
 
-    /// Writes the ends of attempts, each only if its fence holds. Repeating gives the same answers.
+    /// Writes the ends of attempts, each only if its fence holds. Repeating returns the same answers.
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>>;
 
-    /// Notes progress, each only if its fence holds.
+    /// Stores progress, each only if its fence holds.
     async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>>;
 
-    /// Lets a worker in. Jobs parked for want of a handler it brings are let through.
+    /// Registers a worker. Jobs that are parked for lack of a handler that this worker has are released.
     async fn register(&self, card: WorkerCard) -> Result<()>;
 
-    /// Extends a worker's lease and tells which of its jobs were asked to stop.
+    /// Extends a worker's lease and returns which of its jobs were asked to stop.
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness>;
 
-    /// Extends a worker's lease as [`extend`](Self::extend) does, notes what its own clock shows, for people, and counts the workers that are
-    /// heard, all in the same statement. An engine that keeps no leases counts nobody.
+    /// Extends a worker's lease as [`extend`](Self::extend) does, stores the time of the worker's own
+    /// clock, for people, and counts the live workers, all in the same statement. An engine without
+    /// leases returns empty counts.
     async fn heartbeat_with_members(
         &self,
         heartbeat: Heartbeat,
@@ -106,70 +112,74 @@ pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + R
         Ok(HeartbeatAnswer { beat, members: MemberCount::default(), now })
     }
 
-    /// Which running jobs of a worker were asked to stop; none if it is unknown. Brings what
-    /// [`extend`](Self::extend) brings, but only reads: it may be asked after every hint, and makes none.
+    /// Returns which running jobs of a worker were asked to stop; none if the worker is unknown. It
+    /// returns the same jobs as [`extend`](Self::extend), but only reads: it may be called after every
+    /// hint, and causes none.
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>>;
 
-    /// Lets a worker out that ended cleanly. Jobs it still holds are given back without cost.
+    /// Deregisters a worker that ended cleanly. Jobs that it still holds are requeued at no cost.
     async fn retire(&self, worker: WorkerId) -> Result<()>;
 
-    /// All workers that were not declared dead or let out.
+    /// Lists all workers that were not declared dead or deregistered.
     async fn workers(&self) -> Result<Vec<WorkerSighting>>;
 
-    /// Declares workers dead, each only if it is still as silent as it was seen, and takes their jobs back.
+    /// Declares workers dead, each only if its heartbeat counter is unchanged since it was read, and
+    /// takes their jobs back.
     async fn rescue(&self, request: RescueRequest) -> Result<Rescued>;
 
-    /// Cancels what has expired and parks what nobody handles, at most `limit` of each.
+    /// Cancels expired jobs and parks jobs whose type no live worker handles, at most `limit` of each.
     async fn sweep(&self, limit: u32) -> Result<BatchDone>;
 
-    /// Deletes finished jobs past their retention, old receipts, old spent tokens, keys held for a period that
-    /// is over, and workers that died long ago, at most `limit` of each.
+    /// Deletes finished jobs past their retention, old receipts, old claim tombstones, keys held for a
+    /// period that is over, and workers that died long ago, at most `limit` of each.
     async fn prune(&self, limit: u32) -> Result<BatchDone>;
 
-    /// Calls `listener` soon after something may have become claimable or was asked to stop, or a lease became free, also
-    /// by other processes, for as long as somebody keeps it. Hints may be lost, late or needless.
+    /// Registers `listener`. The engine calls it soon after a job may have become claimable or was asked
+    /// to stop, or a lease became free, also by other processes, for as long as the caller keeps the
+    /// listener. Hints may be lost, late or needless.
     fn on_hint(&self, listener: Weak<dyn HintListener>);
 }
 
-/// What people read and do. Reads are bounded; acts are atomic.
+/// The queries and acts of operators. Reads are bounded; acts are atomic.
 #[async_trait]
 pub trait Admin: Send + Sync + 'static {
-    /// Where new jobs go and have gone, if this engine can fall back.
+    /// Returns where new jobs go and have gone, if this engine has a fallback.
     async fn fallback(&self) -> Result<Option<FallbackStatus>> {
         Ok(None)
     }
 
-    /// One job, wherever it is.
+    /// Reads one job, in whichever state it is.
     async fn job(&self, id: JobId) -> Result<Option<StoredJob>>;
 
-    /// The attempts of one job, oldest first, the running one included; the newest
+    /// Lists the attempts of one job, oldest first, including the running one; the newest
     /// [`ATTEMPTS_SHOWN_MAX`](crate::limits::ATTEMPTS_SHOWN_MAX).
     async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>>;
 
-    /// A page of jobs, newest first.
+    /// Lists a page of jobs, newest first.
     async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>>;
 
-    /// All queues with their counts, by priority and name. No count scans the jobs.
+    /// Lists all queues with their counts, by priority and name. No count scans the jobs.
     async fn queues(&self) -> Result<Vec<QueueStatus>>;
 
-    /// All queues as they were declared, perhaps some seconds ago: what a worker asks again and again.
+    /// Lists all queues as they were declared, perhaps some seconds ago: the query that a worker repeats
+    /// often.
     async fn queue_specs(&self) -> Result<Vec<QueueSpec>> {
         Ok(self.queues().await?.into_iter().map(|queue| queue.spec).collect())
     }
 
-    /// All types, by name.
+    /// Lists all types, by name.
     async fn types(&self) -> Result<Vec<TypeStatus>>;
 
-    /// Cancels a waiting job, or asks a running one to stop.
+    /// Cancels a waiting job, or requests a running one to stop.
     async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer>;
 
-    /// Starts a dead letter over, or makes a scheduled or parked job due at once.
+    /// Restarts a dead letter, or makes a scheduled or parked job due at once.
     async fn retry(&self, id: JobId) -> Result<RetryAnswer>;
 
     /// Deletes a dead letter.
     async fn discard(&self, id: JobId) -> Result<Changed>;
 
-    /// Gives a waiting job another priority.
+    /// Sets the priority of a waiting job.
     async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed>;
 
     /// Stops claims from a queue, for a time or until it is resumed.
@@ -180,48 +190,50 @@ pub trait Admin: Send + Sync + 'static {
         lasting: Option<Duration>,
     ) -> Result<Changed>;
 
-    /// Lets claims from a queue go on.
+    /// Resumes claims from a queue.
     async fn resume(&self, queue: &QueueName) -> Result<Changed>;
 
-    /// Shuts a queue, so that it takes no new jobs, or opens it again.
+    /// Shuts a queue, so that it accepts no new jobs, or opens it again.
     async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed>;
 
     /// Cancels the ready, scheduled and parked jobs of a queue, at most `limit`; never a running one.
     async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone>;
 
-    /// Which job of an ordering key runs or may run, while the others wait behind it; nothing if the ordering key is empty.
+    /// Returns which job of an ordering key runs or may run, while the others wait behind it; `None` if
+    /// the ordering key has no unfinished job.
     async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>>;
 
-    /// Lets at most `limit` jobs through a gate, oldest first; where it is called for many again and again, those who came to the front
-    /// meanwhile may have to wait half a second. The gate of an ordering key lets nobody through by hand.
+    /// Releases at most `limit` jobs from a gate, oldest first. When it is called repeatedly for many
+    /// jobs, jobs that came to the front meanwhile may have to wait half a second. An operator cannot
+    /// release jobs from the gate of an ordering key.
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone>;
 }
 
-/// What an engine is.
+/// The description of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineInfo {
     /// `memory`, `sqlite`, `postgres` or `redis`.
     pub name: &'static str,
     /// What an acknowledged job survives.
     pub durability: Durability,
-    /// In which ways it can let processes share a duty.
+    /// The modes in which processes can share a duty.
     pub duty_modes: DutyModes,
 }
 
-/// That a store was found to be another one than processes knew: emptied, in place of another, or older than it was. What it held then
-/// is lost.
+/// The fact that a store was found to be another one than processes knew: emptied, replaced by another,
+/// or older than it was. Its earlier contents are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Replaced {
-    /// How often, as far as processes remember that were there.
+    /// How often that happened, as far as the processes of that time remember.
     pub times: u64,
-    /// When that was last noticed.
+    /// When it was last noticed.
     pub last: Timestamp,
 }
 
 /// What an acknowledged job survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Nothing: it is gone with the process.
+    /// Nothing: the job is gone with the process.
     Process,
     /// The death of the process, but perhaps not a power cut.
     Crash,
@@ -230,7 +242,7 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// In words.
+    /// Returns a description in words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "lost with the process",
@@ -250,7 +262,8 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// The same in as many parts as there are queues and types, in an order in which they can be declared.
+    /// Splits the declaration into one part for each queue and type, in an order in which they can be
+    /// declared.
     pub fn one_by_one(self) -> Vec<Self> {
         let queues = self.queues.into_iter().map(|queue| Self { queues: vec![queue], types: Vec::new() });
         let types = self.types.into_iter().map(|kind| Self { queues: Vec::new(), types: vec![kind] });
@@ -258,47 +271,48 @@ impl Declaration {
     }
 }
 
-/// Whom to declare dead.
+/// The workers to declare dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RescueRequest {
-    /// The workers, as they were seen.
+    /// The workers, as they were read.
     pub silent: Vec<Suspicion>,
-    /// Crashes after which a job is given up.
+    /// The number of crashes after which a job is dead.
     pub crashes_max: u32,
-    /// At most so many jobs.
+    /// The maximum number of jobs.
     pub limit: u32,
 }
 
-/// What a rescue did.
+/// The result of a rescue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rescued {
     /// Jobs that wait again.
     pub returned: Vec<JobId>,
-    /// Jobs given up because they crashed too often.
+    /// Jobs that are dead because they crashed too often.
     pub buried: Vec<JobId>,
-    /// There is more to do: call again.
+    /// More jobs are left: call again.
     pub more: bool,
 }
 
-/// What may have changed.
+/// A notification of a possible change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// Something in this queue may be claimable, now or at another time than before.
+    /// A job in this queue may be claimable, now or at another time than before.
     Queue(QueueName),
     /// A running job was asked to stop.
     Cancel(Fence),
     /// The lease of this duty is free, or its holder was asked to give way.
     Lease(DutyName),
-    /// Jobs have ended that a trigger watches: somebody should look at it.
+    /// Jobs that a trigger watches have ended: a process should evaluate the trigger.
     Trigger,
-    /// Anything may have changed; somebody else wrote.
+    /// Anything may have changed; another process wrote.
     Any,
-    /// The engine has just looked at these queues by itself, and nothing is due there: whoever polls need not, this time.
+    /// The engine has just scanned these queues by itself, and nothing is due there: a worker that polls
+    /// them can skip this poll.
     Quiet(Vec<QueueName>),
 }
 
-/// Whoever wants hints.
+/// A receiver of hints.
 pub trait HintListener: Send + Sync {
-    /// Must return at once: it is called on the engine's own threads.
+    /// Handles a hint. Must return at once: it is called on the engine's own threads.
     fn hint(&self, hint: Hint);
 }

@@ -1,4 +1,4 @@
-//! Accepting jobs: what a caller asks for, and the rule that accepts or refuses it.
+//! Accepting jobs: a caller's request, and the rule that accepts or refuses it.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::queue::QueueSpec;
 use crate::retry::{RetryPolicy, RetryPolicyError};
 use crate::stored::Unreadable;
 
-/// A job as a caller puts it in. Only the type and the payload are needed.
+/// A job as a caller enqueues it. Only the type and the payload are required.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
-    /// What handles it. Must be registered.
+    /// The type, which must be registered.
     pub job_type: TypeName,
     /// The queue, if the caller names it; must be the type's.
     pub queue: Option<QueueName>,
-    /// What it is about.
+    /// The payload.
     pub payload: Payload,
-    /// How urgent it is; else the type's priority, else the queue's.
+    /// The priority; otherwise the type's, otherwise the queue's.
     pub priority: Option<Priority>,
     /// The label that `priority` came from.
     pub label: Option<PriorityLabel>,
@@ -35,17 +35,18 @@ pub struct NewJob {
     pub when: When,
     /// If it has not started by then, it is cancelled.
     pub expires: Option<When>,
-    /// A key that keeps it from being put in twice.
+    /// A key that prevents a second enqueue of the same work item.
     pub key: Option<KeyClaim>,
-    /// The ordering key it belongs to, within its type: one at a time, in the order in which they were put in.
+    /// The ordering key it belongs to, within its type: its jobs run one at a time, in the order of their
+    /// enqueue.
     pub ordering_key: Option<OrderingKey>,
     /// Whose work it is: among the due jobs of a queue and a priority, fairness keys take turns.
     pub fairness_key: Option<FairnessKey>,
-    /// What caused it.
+    /// The correlation id of the event that caused it.
     pub correlation: Option<CorrelationId>,
     /// Where it comes from.
     pub provenance: Provenance,
-    /// Words to find it by.
+    /// Tags, by which people find the job.
     pub tags: Vec<Tag>,
     /// The group it belongs to.
     pub group: Option<GroupName>,
@@ -56,7 +57,7 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// A job with nothing but a type and a payload.
+    /// Creates a job with only a type and a payload.
     pub fn new(job_type: TypeName, payload: Payload) -> Self {
         Self {
             job_type,
@@ -79,8 +80,8 @@ impl NewJob {
     }
 }
 
-/// When something falls due. Spans are counted from the store's now, so that a caller's wrong clock does
-/// no harm.
+/// When something falls due. Spans are counted from the store's current time, so that a caller's wrong
+/// clock does no harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum When {
     /// At once.
@@ -93,7 +94,7 @@ pub enum When {
 }
 
 impl When {
-    /// The instant, by the store's now. What lies past [`DELAY_MAX`] is refused.
+    /// Returns the instant, by the store's current time. Refuses an instant past [`DELAY_MAX`].
     pub fn instant(self, now: Timestamp) -> Result<Timestamp, Refusal> {
         let instant = match self {
             Self::Now => now,
@@ -108,7 +109,7 @@ impl When {
     }
 }
 
-/// The name of an enqueue request, made by the client. A repeat under the same name makes no second job.
+/// The id of an enqueue request, made by the client. A repeat under the same id makes no second job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(u128);
 
@@ -126,45 +127,46 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A batch of new jobs under one name.
+/// A batch of new jobs under one request id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnqueueRequest {
-    /// Repeating a request with its id gives the same answers for an hour.
+    /// The request id. Repeating a request with its id returns the same answers for an hour.
     pub request: RequestId,
-    /// At most [`ENQUEUE_BATCH_MAX`](crate::limits::ENQUEUE_BATCH_MAX).
+    /// The jobs; at most [`ENQUEUE_BATCH_MAX`](crate::limits::ENQUEUE_BATCH_MAX).
     pub jobs: Vec<NewJob>,
 }
 
-/// The answers of a request that meets a receipt. A receipt without answers is a tombstone, left by
-/// [`ask`](crate::engine::Engine::ask): the request came too late, and none of its jobs is stored.
+/// Returns the answers to a request whose receipt exists. A receipt without answers is a tombstone, left
+/// by [`ask`](crate::engine::Engine::ask): the request came too late, and none of its jobs is stored.
 pub fn repeated(receipt: Vec<EnqueueAnswer>, jobs: usize) -> Vec<EnqueueAnswer> {
     if receipt.is_empty() { vec![EnqueueAnswer::Refused(Refusal::RequestClosed); jobs] } else { receipt }
 }
 
-/// What a receipt tells those who ask about its request: the answers, or nothing if it is a tombstone.
+/// Returns the answers in a receipt to a query about its request; `None` if it is a tombstone.
 pub fn told(receipt: Vec<EnqueueAnswer>) -> Option<Vec<EnqueueAnswer>> {
     (!receipt.is_empty()).then_some(receipt)
 }
 
-/// What became of one new job.
+/// The outcome for one new job.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum EnqueueAnswer {
-    /// Stored under this number.
+    /// Stored under this id.
     New(JobId),
-    /// Stored under this number in the spool, because the store is away. See [`fallback`](crate::fallback).
+    /// Stored under this id in the spool, because the store is unavailable. See
+    /// [`fallback`](crate::fallback).
     Spooled(JobId),
     /// Its key is held by this job, which was left as it is.
     Duplicate(JobId),
     /// Its key is held by this job, which got the new payload and time.
     Replaced(JobId),
-    /// Its key is held by this dead job, which was started over.
+    /// Its key is held by this dead job, which was restarted.
     Revived(JobId),
-    /// Not stored, and why.
+    /// Not stored, for this reason.
     Refused(Refusal),
 }
 
 impl EnqueueAnswer {
-    /// The job that now stands for the request.
+    /// Returns the job that now represents the request.
     pub fn job(&self) -> Result<JobId, &Refusal> {
         match self {
             Self::New(id)
@@ -180,7 +182,7 @@ impl EnqueueAnswer {
 /// Why a new job was refused. Nothing of it was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum Refusal {
-    /// Nobody registered the type.
+    /// The type is not registered.
     #[error(
         "expected a registered job type, got {job_type}; workers register theirs at start, or run `windlass type register {job_type} --queue QUEUE`"
     )]
@@ -188,7 +190,7 @@ pub enum Refusal {
         /// The type.
         job_type: TypeName,
     },
-    /// Nobody declared the queue.
+    /// The queue is not declared.
     #[error(
         "expected a declared queue, got {queue}; declare it under [queues] or start a worker that serves it"
     )]
@@ -203,17 +205,17 @@ pub enum Refusal {
         job_type: TypeName,
         /// Its queue.
         registered: QueueName,
-        /// What the caller named.
+        /// The queue that the caller named.
         got: QueueName,
     },
-    /// The queue takes no more.
+    /// The queue is full.
     #[error(
         "queue {queue} is full: it takes {capacity} unfinished jobs; try again later or raise its `capacity`"
     )]
     QueueFull {
         /// The queue.
         queue: QueueName,
-        /// How many it takes.
+        /// Its capacity.
         capacity: u64,
     },
     /// The queue is being drained.
@@ -222,32 +224,32 @@ pub enum Refusal {
         /// The queue.
         queue: QueueName,
     },
-    /// The time lies too far away.
+    /// The time is too far away.
     #[error("expected a time at most ten years ahead and not before 1970")]
     TooFar,
     /// Too many tags.
     #[error("expected at most {TAGS_MAX} tags, got {got}")]
     TooManyTags {
-        /// How many came.
+        /// The number of given tags.
         got: usize,
     },
-    /// The time-out is zero or absurd.
+    /// The time-out is zero or too long.
     #[error("expected a time-out between 1 microsecond and 30 days")]
     Timeout,
-    /// The retry policy is wrong.
+    /// The retry policy is invalid.
     #[error("the retry policy of the job is wrong: {0}")]
     Retry(String),
-    /// The request was asked about before it arrived, and had to store nothing from then on.
+    /// The request was queried before it arrived, and must store nothing from then on.
     #[error("this request was asked about before it arrived, so it stores nothing; use a new request id")]
     RequestClosed,
-    /// What the store keeps of the type or of its queue cannot be read by this version.
+    /// The stored declaration of the type or of its queue cannot be read by this version.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// A value that is no name, payload, priority or key at all. Whoever makes a [`NewJob`] is told before; whoever
-    /// speaks to a store in another language is told by the store.
+    /// A value that is no valid name, payload, priority or key. A caller that builds a [`NewJob`] gets
+    /// this error earlier; a client that uses a store from another language gets it from the store.
     #[error("{why}")]
     Malformed {
-        /// What was expected and what came.
+        /// The expected and the given value.
         why: String,
     },
 }
@@ -261,15 +263,15 @@ impl From<RetryPolicyError> for Refusal {
 /// What the store knows of a queue at enqueue.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueState<'a> {
-    /// As declared.
+    /// The declaration.
     pub spec: &'a QueueSpec,
     /// Whether it is being drained.
     pub shut: bool,
-    /// How many of its jobs have not ended.
+    /// The number of its jobs that have not ended.
     pub unfinished: u64,
 }
 
-/// What was decided for an accepted job.
+/// The decisions for an accepted job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// Its queue.
@@ -282,8 +284,8 @@ pub struct Accepted {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Decides whether a new job is taken. `queue` is the one that its type belongs to; `verdict` says whether it
-/// would be a job of its own, which needs room, or is answered by the one that holds its key.
+/// Decides whether a new job is accepted. `queue` is the queue of its type. `verdict` says whether it
+/// would be stored as a new job, which needs room, or is answered by the job that holds its key.
 pub fn accept(
     new: &NewJob,
     spec: Option<&TypeSpec>,

@@ -1,9 +1,11 @@
-//! FairnessKeys: among the due jobs of one queue and one priority, those for whom the work is done take turns. So whoever puts in a
-//! million jobs does not hold up one who puts in a single job.
+//! Fairness keys: among the due jobs of one queue and one priority, fairness keys take turns. So a caller
+//! that enqueues a million jobs does not hold up a caller that enqueues a single job.
 //!
-//! All that wait for one fairness key are a *line*; jobs without a fairness key are one line together. A claim goes round the ring of lines
-//! that have something due, in the order of their names, beginning behind the one that was served last. What one cannot
-//! use goes to the others, so no slot stays empty beside work. Within a line jobs leave by due time and number.
+//! All jobs that wait under one fairness key form one *line* in the code below; all jobs without a
+//! fairness key form one line together. A claim goes round the ring of the lines that have a due job, in
+//! the order of their names, beginning after the line that was served last. The part that one line cannot
+//! use goes to the others, so no slot stays empty while a job is due. Within a line, jobs are claimed by
+//! due time and id.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -11,24 +13,25 @@ use std::ops::Bound::{Excluded, Unbounded};
 use crate::limits::SHARES_KNOWN_MAX;
 use crate::names::FairnessKey;
 
-/// Who waits in a line: the jobs of a fairness key, or all that have none.
+/// The jobs that share turns: those of a fairness key, or all jobs without one.
 pub type Line = Option<FairnessKey>;
 
-/// How many of `room` each gets of whom so many wait: as equal as possible, and where it does not come out even, the earlier
-/// ones get one more. What one cannot use goes to the others.
+/// Divides `room` among lines with these numbers of waiting jobs. The portions are as equal as possible,
+/// and if the division leaves a remainder, the earlier lines get one more. The part that one line cannot
+/// use goes to the others.
 pub fn portions(room: u32, waiting: &[u32]) -> Vec<u32> {
     let mut portions = vec![0; waiting.len()];
     let mut left = room;
     loop {
-        let hungry: Vec<_> = (0..waiting.len()).filter(|n| portions[*n] < waiting[*n]).collect();
-        let Some(each) = u32::try_from(hungry.len()).ok().and_then(|count| left.checked_div(count)) else {
+        let unfilled: Vec<_> = (0..waiting.len()).filter(|n| portions[*n] < waiting[*n]).collect();
+        let Some(each) = u32::try_from(unfilled.len()).ok().and_then(|count| left.checked_div(count)) else {
             return portions;
         };
         if each == 0 {
-            hungry.into_iter().zip(0..left).for_each(|(n, _)| portions[n] += 1);
+            unfilled.into_iter().zip(0..left).for_each(|(n, _)| portions[n] += 1);
             return portions;
         }
-        for n in hungry {
+        for n in unfilled {
             let more = each.min(waiting[n] - portions[n]);
             portions[n] += more;
             left -= more;
@@ -36,12 +39,12 @@ pub fn portions(room: u32, waiting: &[u32]) -> Vec<u32> {
     }
 }
 
-/// Who was served last; whose turn is next follows from it.
+/// Remembers which line was served last; the next turn follows from it.
 #[derive(Debug, Clone, Default)]
 pub struct Cursor(Option<Line>);
 
 impl Cursor {
-    /// Lines in the order of their turns.
+    /// Returns the lines in the order of their turns.
     pub fn order<'l>(&self, lines: &'l BTreeSet<Line>) -> impl Iterator<Item = &'l Line> + use<'l> {
         let (behind, before) = match &self.0 {
             None => (lines.range(..), None),
@@ -50,8 +53,9 @@ impl Cursor {
         behind.chain(before.into_iter().flatten())
     }
 
-    /// Gives each its portion, in the order of their turns, as if all had plenty, and notes who was served last. Who turns out to
-    /// have less leaves room, which is dealt among the others: the turns go on where they were.
+    /// Gives each line its portion, in the order of their turns, as if every line had enough jobs, and
+    /// notes which line was served last. A line that turns out to have fewer jobs leaves room, which is
+    /// dealt among the others: the turns continue from the same point.
     pub fn deal(&mut self, room: u32, lines: &BTreeSet<Line>) -> Vec<(Line, u32)> {
         let next: Vec<_> = self.order(lines).take(room as usize).cloned().collect();
         let portions = portions(room, &vec![u32::MAX; next.len()]);
@@ -64,28 +68,30 @@ impl Cursor {
     }
 }
 
-/// The lines of one queue and priority that have something due, as far as an engine knows: it looks for them page by page, and
-/// goes by what it found before. A line that turns out to be empty is forgotten until it is found again.
+/// The lines of one queue and priority that have a due job, as far as an engine knows: it scans for them
+/// page by page, and uses what it found before. A line that turns out to be empty is dropped until it is
+/// found again.
 #[derive(Debug, Clone, Default)]
 pub struct Ring {
     cursor: Cursor,
     lines: BTreeSet<Line>,
-    /// Behind whom the next page begins; nothing means at the front.
+    /// The fairness key after which the next page begins; `None` means at the front.
     looked_up_to: Option<FairnessKey>,
 }
 
 impl Ring {
-    /// Behind whom to look for lines; nothing means from the front.
+    /// Returns the fairness key after which to scan for lines; `None` means from the front.
     pub fn look_behind(&self) -> Option<&FairnessKey> {
         self.looked_up_to.as_ref()
     }
 
-    /// A look went as far as this fairness key, and there may be more; or to the end.
+    /// Notes that a scan went as far as this fairness key, and there may be more; or to the end.
     pub fn looked_up_to(&mut self, last: Option<FairnessKey>) {
         self.looked_up_to = last;
     }
 
-    /// This line has something due. If there are more than can be remembered, the one is forgotten whose turn comes last.
+    /// Notes that this line has a due job. If there are more lines than the ring can hold, it drops the
+    /// line whose turn comes last.
     pub fn found(&mut self, line: Line) {
         self.lines.insert(line);
         if self.lines.len() > SHARES_KNOWN_MAX
@@ -95,43 +101,45 @@ impl Ring {
         }
     }
 
-    /// This line had less than its portion.
+    /// Notes that this line had less than its portion.
     pub fn is_used_up(&mut self, line: &Line) {
         self.lines.remove(line);
     }
 
-    /// The lines that are known to have something due.
+    /// Returns the lines that are known to have a due job.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter()
     }
 
-    /// Whether no line is known that has something due.
+    /// Whether no line is known to have a due job.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Whether a line is known to have something due.
+    /// Whether a line is known to have a due job.
     pub fn knows(&self, line: &Line) -> bool {
         self.lines.contains(line)
     }
 
-    /// Whose turn it is, at most so many; who is served of them is said afterwards.
+    /// Returns the lines whose turn comes next, at most `most`; [`served`](Self::served) notes afterwards
+    /// which line was served.
     pub fn next(&self, most: usize) -> Vec<Line> {
         self.cursor.order(&self.lines).take(most).cloned().collect()
     }
 
-    /// This line was served last.
+    /// Notes that this line was served last.
     pub fn served(&mut self, line: Line) {
         self.cursor = Cursor(Some(line));
     }
 
-    /// Whose turn it is, and how many each gets.
+    /// Returns the lines whose turn it is, with the portion of each.
     pub fn deal(&mut self, room: u32) -> Vec<(Line, u32)> {
         self.cursor.deal(room, &self.lines)
     }
 }
 
-/// What several lines brought, as it is started: the first of each, then the second of each.
+/// Merges the claimed jobs of several lines in the order in which they start: the first of each line,
+/// then the second of each.
 pub fn interleave<T>(lines: Vec<Vec<T>>) -> Vec<T> {
     let mut lines: Vec<_> = lines.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();
@@ -192,7 +200,7 @@ mod tests {
         assert_eq!(of(dealt(&mut cursor, 2, &three)), ["a1", "b1"]);
         assert_eq!(of(dealt(&mut cursor, 4, &three)), ["c2", "a1", "b1"], "c has the one more");
         assert_eq!(of(dealt(&mut cursor, 3, &three)), ["a1", "b1", "c1"]);
-        assert_eq!(of(dealt(&mut cursor, 1, &["a"])), ["a1"], "one alone gets every slot");
+        assert_eq!(of(dealt(&mut cursor, 1, &["a"])), ["a1"], "a single line gets every slot");
     }
 
     #[test]
@@ -200,7 +208,7 @@ mod tests {
         let mut ring = Ring::default();
         ["a", "b", "c"].iter().for_each(|name| ring.found(line(name)));
         assert_eq!(ring.next(2), [line("a"), line("b")]);
-        assert_eq!(ring.next(2), [line("a"), line("b")], "asking serves nobody");
+        assert_eq!(ring.next(2), [line("a"), line("b")], "a query serves no line");
         ring.served(line("b"));
         assert_eq!(ring.next(9), [line("c"), line("a"), line("b")]);
     }

@@ -1,8 +1,10 @@
-//! Falling back: whether a store is to be used, or the spool beside it. Pure: calls and checks go in, switches come out.
+//! Fallback: decides whether the primary or its spool is used. Pure: results of calls and checks go in,
+//! switches come out.
 //!
-//! It goes away only after several failures in a row, and comes back only after several good checks in a row and not at
-//! once, so that a store that comes and goes does not make everybody come and go with it. One cut fails all calls that are
-//! under way, however many: that is one failure.
+//! The primary counts as unavailable only after several consecutive failures. It counts as available
+//! again only after several consecutive successful checks and not at once, so that a store that comes and
+//! goes does not make every process switch with it. One lost connection fails all calls in flight,
+//! however many: that is one failure.
 
 use std::time::Duration;
 
@@ -12,14 +14,14 @@ use crate::limits::SPOOL_IDS_FROM;
 /// Which of two stores new jobs go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The one that was asked for.
+    /// The configured store.
     Primary,
-    /// The one that keeps jobs while the other is away.
+    /// The store that keeps jobs while the primary is unavailable.
     Spool,
 }
 
 impl Side {
-    /// Where a job is, which its number says.
+    /// Returns the side that has a job, by its id.
     pub fn of(job: JobId) -> Self {
         if job.0 >= SPOOL_IDS_FROM { Self::Spool } else { Self::Primary }
     }
@@ -28,15 +30,15 @@ impl Side {
 /// When to switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchRules {
-    /// So many failures in a row, and the primary counts as away.
+    /// After this number of consecutive failures, the primary counts as unavailable.
     pub failures: u32,
-    /// So many good checks in a row, and it counts as back.
+    /// After this number of consecutive successful checks, it counts as available.
     pub successes: u32,
-    /// It stays away for at least so long.
+    /// The shortest time for which it counts as unavailable.
     pub away_min: Duration,
-    /// If it keeps coming and going it stays away for longer and longer, but not for longer than this.
+    /// The longest such time, which grows while the primary keeps coming and going.
     pub away_max: Duration,
-    /// One that stayed for so long is trusted as before.
+    /// A primary that stayed available for this long is trusted as before.
     pub trusted_after: Duration,
 }
 
@@ -52,45 +54,46 @@ impl Default for SwitchRules {
     }
 }
 
-/// Which side is in use, and what speaks for the other.
+/// The side in use, and the evidence for a switch.
 #[derive(Debug, Clone)]
 pub struct Switch {
     rules: SwitchRules,
     side: Side,
-    /// When the side was chosen. Moments are counted from anywhere, by a clock that only runs forwards.
+    /// When the side was chosen. Instants are counted from an arbitrary origin, by a monotonic clock.
     since: Duration,
     failures: u32,
-    /// When the last failure that counts was heard of.
+    /// When the last failure that counts was reported.
     failed_at: Duration,
     successes: u32,
-    /// How long it stays away this time.
+    /// How long the primary counts as unavailable this time.
     away_for: Duration,
 }
 
 impl Switch {
-    /// Starts on a side.
+    /// Creates a switch that starts on a side.
     pub fn new(rules: SwitchRules, side: Side, now: Duration) -> Self {
         let away_for = rules.away_min;
         Self { rules, side, since: now, failures: 0, failed_at: now, successes: 0, away_for }
     }
 
-    /// The side in use.
+    /// Returns the side in use.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// When it was chosen.
+    /// Returns when the side was chosen.
     pub fn since(&self) -> Duration {
         self.since
     }
 
-    /// Whether the last thing heard of the primary was good.
+    /// Whether the last result from the primary was a success.
     pub fn is_healthy(&self) -> bool {
         self.failures == 0 && (self.side == Side::Primary || self.successes > 0)
     }
 
-    /// A call or a check that began at this moment failed for want of the primary. Tells whether that was one too many. One that
-    /// began before the last failure or the last switch says nothing new: it was struck by what is known already.
+    /// Handles a call or a check that began at this moment and failed because the primary is unavailable.
+    /// Returns whether the failure caused a switch to the spool. A call that began before the last
+    /// failure or the last switch gives no new evidence: it failed for a reason that is known already.
     pub fn failed(&mut self, began: Duration, now: Duration) -> bool {
         if began < self.failed_at.max(self.since) {
             return false;
@@ -113,8 +116,9 @@ impl Switch {
         (self.side, self.since) = (Side::Spool, now);
     }
 
-    /// A check went well. Only checks speak for the primary: who calls it, how often and for what, is chance. Tells whether it
-    /// is back.
+    /// Handles a successful check. Only checks count as evidence for the primary: which process calls it,
+    /// how often and for what, is chance. Returns whether the success caused a switch back to the
+    /// primary.
     pub fn succeeded(&mut self, now: Duration) -> bool {
         self.failures = 0;
         if self.side == Side::Primary {
@@ -135,23 +139,25 @@ impl Switch {
 pub struct FallbackStatus {
     /// The engine that takes new jobs now.
     pub active: &'static str,
-    /// The engine that was asked for.
+    /// The configured engine.
     pub primary: &'static str,
-    /// The engine that keeps jobs while it is away.
+    /// The engine that keeps jobs while the primary is unavailable.
     pub spool: &'static str,
-    /// Whether the last thing heard of the primary was good.
+    /// Whether the last result from the primary was a success.
     pub primary_healthy: bool,
-    /// How often this process switched, both ways.
+    /// The number of switches of this process, in both directions.
     pub switches: u64,
-    /// Jobs that this process put into the spool.
+    /// Jobs that this process enqueued into the spool.
     pub spooled: u64,
     /// Jobs that this process moved from the spool to the primary.
     pub returned: u64,
     /// Jobs in the spool that have not ended.
     pub spool_size: u64,
-    /// Jobs in the spool of which nobody can tell any more whether the primary has them, too. They wait for a person.
+    /// Jobs in the spool of which it is unknown whether the primary has them, too. They wait for a
+    /// person's decision.
     pub uncertain: u64,
-    /// Why the spool cannot be used, if it cannot. What is told of its jobs is then what was known last.
+    /// Why the spool cannot be used, if it cannot. The numbers about its jobs are then the last known
+    /// ones.
     pub spool_trouble: Option<String>,
 }
 
@@ -178,7 +184,7 @@ mod tests {
         assert_eq!([1; 2].map(|_| switch.failed(SECOND, SECOND)), [false, false]);
         switch.succeeded(SECOND);
         assert_eq!([1; 3].map(|_| switch.failed(SECOND, SECOND)), [false, false, true]);
-        assert!(!switch.failed(SECOND, SECOND), "it went away before");
+        assert!(!switch.failed(SECOND, SECOND), "it had switched already");
         assert_eq!((switch.side(), switch.is_healthy()), (Side::Spool, false));
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::job::Counters;
 use crate::names::{BreakerName, LimitName, OrderingKey, TypeName};
 
-/// What the gate of an ordering key begins with; stores look for it.
+/// The prefix of the gates of ordering keys, by which stores find them.
 pub const ORDERING_KEY: &str = "ordering_key:";
 
 /// What holds a parked job back, as the text that the store keeps: a kind and, after a colon, a name.
@@ -14,64 +14,68 @@ pub const ORDERING_KEY: &str = "ordering_key:";
 pub struct Gate(Arc<str>);
 
 impl Gate {
-    /// For jobs whose worker died while it held them. They are claimed one by one, so that a job that
-    /// kills its process does not take its neighbours with it each time.
+    /// Returns the gate of jobs whose worker died while it held them. They are claimed one by one, so
+    /// that a job that kills its process does not take other jobs with it each time.
     pub fn suspect() -> Self {
         Self("suspect".into())
     }
 
-    /// For jobs whose type no live worker handles.
+    /// Returns the gate of jobs whose type no live worker handles.
     pub fn no_handler(job_type: &TypeName) -> Self {
         Self(format!("no-handler:{job_type}").into())
     }
 
-    /// For jobs that wait until a platform may be called again.
+    /// Returns the gate of jobs that wait until a platform may be called again.
     pub fn breaker(name: &BreakerName) -> Self {
         Self(format!("breaker:{name}").into())
     }
 
-    /// For jobs that wait for a token of a rate limit; each key has a line of its own.
+    /// Returns the gate of jobs that wait for a token of a rate limit; each key has a gate of its own.
     pub fn rate_limit(name: &LimitName, key: &str) -> Self {
         Self(format!("rate:{name}:{key}").into())
     }
 
-    /// For jobs that wait until those before them in their ordering keys have ended.
+    /// Returns the gate of jobs that wait until the jobs before them in their ordering key have ended.
     pub fn ordering_key(job_type: &TypeName, name: &OrderingKey) -> Self {
         Self(format!("{ORDERING_KEY}{job_type}:{name}").into())
     }
 
-    /// Whether those behind it wait in an ordering key. Nobody opens it by hand: the end of a job lets the next one through.
+    /// Whether the jobs behind it wait in an ordering key. No operator opens it: the end of a job
+    /// releases the next one.
     pub fn is_of_ordering_key(&self) -> bool {
         self.0.starts_with(ORDERING_KEY)
     }
 
-    /// What comes after all gates of ordering keys, by name: no gate, but a place from which to look on.
+    /// Returns a text that sorts after all gates of ordering keys: no gate, but a point from which a scan
+    /// continues.
     pub fn after_ordering_key() -> Self {
         Self("ordering_key;".into())
     }
 
-    /// Whether nothing but the want of a handler closes it.
+    /// Whether only a missing handler closes it.
     pub fn is_for_a_handler(&self) -> bool {
         self.0.starts_with("no-handler:")
     }
 
-    /// Whether those behind it leave for another store. Nobody may claim, change or end them meanwhile.
+    /// Whether the jobs behind it are being moved to another store. No process may claim, change or end
+    /// them meanwhile.
     pub fn is_of_spool(&self) -> bool {
         self.0.starts_with("spool:")
     }
 
-    /// The breaker whose gate this is.
+    /// Returns the breaker whose gate this is.
     pub fn of_breaker(&self) -> Option<BreakerName> {
         BreakerName::parse(self.0.strip_prefix("breaker:")?).ok()
     }
 
-    /// The rate limit whose gate this is, and the key.
+    /// Returns the rate limit whose gate this is, and the key.
     pub fn of_rate_limit(&self) -> Option<(LimitName, &str)> {
         let (name, key) = self.0.strip_prefix("rate:")?.split_once(':')?;
         Some((LimitName::parse(name).ok()?, key))
     }
 
-    /// A gate that a policy closes, such as `semaphore:screenshot`. Text from a store comes in here too.
+    /// Returns a gate that a policy closes, such as `semaphore:screenshot`. Text from a store is read
+    /// with this too.
     pub fn named(text: &str) -> Self {
         Self(text.into())
     }
@@ -81,12 +85,12 @@ impl Gate {
         &*self.0 == "suspect"
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it means, for people.
+    /// Returns an explanation for people.
     pub fn explain(&self) -> String {
         match self.0.split_once(':') {
             Some(("no-handler", job_type)) => format!("no live worker handles job type {job_type}"),
@@ -105,9 +109,9 @@ impl Gate {
                 format!("another job of type {job_type} with ordering key {name} comes first")
             }
             Some(("spool", _)) => {
-                "it is on its way to a store that was away, and may be there by now".to_owned()
+                "it is being moved to a store that was unavailable, and may be there already".to_owned()
             }
-            _ if self.is_suspect() => "its worker died while running it; it is tried on its own".to_owned(),
+            _ if self.is_suspect() => "its worker died while running it; it is claimed alone".to_owned(),
             _ => format!("held back by {}", self.0),
         }
     }
@@ -119,7 +123,7 @@ impl fmt::Display for Gate {
     }
 }
 
-/// Behind which gate a job waits because of what happened to it.
+/// Returns the gate behind which a job waits because of its history.
 pub fn gate_by_history(counters: &Counters) -> Option<Gate> {
     (counters.crashes > 0).then(Gate::suspect)
 }

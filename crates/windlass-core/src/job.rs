@@ -1,4 +1,4 @@
-//! A job, its states, and the moves between them that are legal.
+//! A job, its states, and the legal transitions between them.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use crate::provenance::Provenance;
 use crate::retry::RetryPolicy;
 use crate::worker::WorkerId;
 
-/// The number of a job, given by the store in the order of arrival; also its place among equals.
+/// The id of a job, issued by the store in the order of arrival; also its rank among jobs with the same
+/// due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub i64);
@@ -28,62 +29,63 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A stored job: everything that does not depend on where it is in its life.
+/// A stored job: everything that does not depend on its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its number.
+    /// Its id.
     pub id: JobId,
-    /// What handles it.
+    /// Its type, which selects the handler.
     pub job_type: TypeName,
-    /// Where it waits.
+    /// Its queue.
     pub queue: QueueName,
-    /// What it is about.
+    /// Its payload.
     pub payload: Payload,
-    /// How urgent it is.
+    /// Its priority.
     pub priority: Priority,
-    /// The label it was given, if any; what the label meant then is in `priority`.
+    /// The label it was given, if any; `priority` has the meaning of the label at that time.
     pub label: Option<PriorityLabel>,
-    /// When it was put in.
+    /// When it was enqueued.
     pub enqueued_at: Timestamp,
-    /// When it falls due. Parking and giving back leave it alone, so that age and order survive.
+    /// When it falls due. Parking and releasing leave it alone, so that age and order survive.
     pub due: Timestamp,
     /// If it has not started by then, it is cancelled.
     pub expires_at: Option<Timestamp>,
     /// The caller's key for it.
     pub key: Option<KeyClaim>,
-    /// The ordering key it belongs to, within its type: one at a time, in the order of their numbers.
+    /// The ordering key it belongs to, within its type: its jobs run one at a time, in the order of their
+    /// ids.
     pub ordering_key: Option<OrderingKey>,
     /// Whose work it is: among the due jobs of a queue and a priority, fairness keys take turns.
     pub fairness_key: Option<FairnessKey>,
-    /// What caused it.
+    /// The correlation id of the event that caused it.
     pub correlation: Option<CorrelationId>,
     /// Where it comes from.
     pub provenance: Provenance,
-    /// Words to find it by.
+    /// Tags, by which people find the job.
     pub tags: Vec<Tag>,
     /// The group it belongs to.
     pub group: Option<GroupName>,
-    /// Its own retry policy; else its type's.
+    /// Its own retry policy; otherwise its type's.
     pub retry: Option<RetryPolicy>,
-    /// Its own time-out; else its type's.
+    /// Its own time-out; otherwise its type's.
     pub timeout: Option<Duration>,
     /// What happened to it so far.
     pub counters: Counters,
-    /// The last note its handler left, and how far it is.
+    /// The last progress that its handler reported.
     pub progress: Option<Progress>,
 }
 
-/// Why a job is cancelled that was not started in time.
+/// The reason with which a job is cancelled that was not started in time.
 pub const EXPIRED_REASON: &str = "expired before it started";
 
 impl Job {
-    /// What sets the jitter of this job's retries.
+    /// Returns the seed for the jitter of this job's retries.
     pub fn seed(&self) -> u64 {
         self.id.0.unsigned_abs()
     }
 
-    /// When it expires, if it still can: expiry is about the first start, so a job that was started once goes
-    /// on to its end.
+    /// Returns when it expires, if it still can: expiry is about the first start, so a job that was
+    /// started once goes on to its end.
     pub fn expiry(&self) -> Option<Timestamp> {
         self.expires_at.filter(|_| self.counters.attempts == 0)
     }
@@ -93,32 +95,33 @@ impl Job {
         self.expiry().is_some_and(|at| at <= now)
     }
 
-    /// Since when it waits to be claimed: since it is due, but not from before it was there. A caller may ask for an
-    /// instant in the past.
+    /// Returns since when it waits to be claimed: since it is due, but not from before its enqueue. A
+    /// caller may set a due time in the past.
     pub fn waits_since(&self) -> Timestamp {
         self.due.max(self.enqueued_at)
     }
 
-    /// How long it has waited at `now`.
+    /// Returns how long it has waited at `now`.
     pub fn waited(&self, now: Timestamp) -> Duration {
         now.since(self.waits_since())
     }
 
-    /// How long ago it was put in.
+    /// Returns how long ago it was enqueued.
     pub fn age(&self, now: Timestamp) -> Duration {
         now.since(self.enqueued_at)
     }
 }
 
-/// Since when the ready job waits that has waited longest. Takes when each fell due and since when it waits, in the order in
-/// which they fell due, of which no more are read than needed. Nearly always the first one is it.
+/// Returns since when the ready job waits that has waited longest. `ready` yields for each job when it
+/// fell due and since when it waits, in the order of due times, and no more items are read than needed.
+/// Nearly always the first job is the one.
 pub fn waits_longest(
     ready: impl IntoIterator<Item = (Timestamp, Timestamp)>,
     so_far: Option<Timestamp>,
 ) -> Option<Timestamp> {
     let mut longest = so_far;
     for (due, waits_since) in ready.into_iter().take(OLDEST_LOOKED_AT as usize) {
-        // Whatever fell due later has waited less.
+        // Every job that fell due later has waited less.
         if longest.is_some_and(|longest| due >= longest) {
             break;
         }
@@ -127,7 +130,7 @@ pub fn waits_longest(
     longest
 }
 
-/// What happened to a job so far, each counted apart: a crash must not use up a try, and a policy that
+/// The counters of a job, each counted separately: a crash must not use up an attempt, and a policy that
 /// holds a job back must use up nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
@@ -137,20 +140,20 @@ pub struct Counters {
     pub failures: u32,
     /// Times its worker died while holding it.
     pub crashes: u32,
-    /// Times a policy or the handler itself put it back.
+    /// Times a policy or the handler itself put it back to wait.
     pub holds: u32,
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Progress {
     /// From 0 to 100.
     pub percent: u8,
-    /// A word about it.
+    /// A note about it.
     pub note: Option<String>,
 }
 
-/// Where a job is, as the store keeps it.
+/// The state of a job, as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobState {
     /// Ready or scheduled, by its due time; or parked behind a gate.
@@ -160,28 +163,28 @@ pub enum JobState {
     },
     /// Claimed by a live worker.
     Running {
-        /// By whom.
+        /// The worker.
         worker: WorkerId,
         /// Since when.
         since: Timestamp,
-        /// Somebody asked it to stop, for this reason.
+        /// The reason, if the job was asked to stop.
         cancel_requested: Option<String>,
     },
-    /// Done.
+    /// Succeeded.
     Succeeded {
         /// When.
         at: Timestamp,
         /// Its result as JSON, if results are kept.
         result: Option<String>,
     },
-    /// Given up, in the dead-letter queue.
+    /// Dead: in the dead-letter queue.
     Dead {
         /// When.
         at: Timestamp,
         /// Why.
         error: JobError,
     },
-    /// Stopped on request.
+    /// Cancelled on request.
     Cancelled {
         /// When.
         at: Timestamp,
@@ -191,7 +194,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// What a person would call this state at `now`.
+    /// Returns the phase at `now`, as people name it.
     pub fn phase(&self, due: Timestamp, now: Timestamp) -> Phase {
         match self {
             Self::Waiting { gate: Some(_) } => Phase::Parked,
@@ -205,7 +208,7 @@ impl JobState {
     }
 }
 
-/// Where a job is, in one word.
+/// The state of a job, as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -217,16 +220,16 @@ pub enum Phase {
     Parked,
     /// Claimed by a live worker.
     Running,
-    /// Done.
+    /// Succeeded.
     Succeeded,
-    /// Given up.
+    /// Dead: in the dead-letter queue.
     Dead,
-    /// Stopped on request.
+    /// Cancelled on request.
     Cancelled,
 }
 
 impl Phase {
-    /// All of them, in the order of a job's life.
+    /// All phases, in the order of a job's life.
     pub const ALL: [Self; 7] = [
         Self::Ready,
         Self::Scheduled,
@@ -237,7 +240,7 @@ impl Phase {
         Self::Cancelled,
     ];
 
-    /// The word.
+    /// Returns the phase as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -250,7 +253,7 @@ impl Phase {
         }
     }
 
-    /// Whether the job has ended. A dead letter has ended, though a person may start it over.
+    /// Whether the job has ended. A dead letter has ended, though a person may restart it.
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Dead | Self::Cancelled)
     }
@@ -261,12 +264,12 @@ impl Phase {
         match (self, next) {
             // Time passes, a debounce moves the due time, a gate closes or opens.
             (Ready | Scheduled | Parked, Ready | Scheduled | Parked) => self != next || self == Scheduled,
-            // Only what is due is claimed; a suspect is claimed from behind its gate.
+            // Only a due job is claimed; a suspect is claimed from behind its gate.
             (Ready | Parked, Running) => true,
-            // A run ends in every way there is.
+            // A run can end in every possible way.
             (Running, Ready | Scheduled | Parked | Succeeded | Dead | Cancelled) => true,
             (Ready | Scheduled | Parked, Cancelled) => true,
-            // A person, or its own key, starts a dead letter over.
+            // A person, or its own key, restarts a dead letter.
             (Dead, Ready | Scheduled) => true,
             _ => false,
         }
@@ -300,7 +303,7 @@ pub struct PhaseError {
 mod tests {
     use super::*;
 
-    /// Rows are where a job is, columns where it would go, both in the order of `Phase::ALL`.
+    /// Rows are the current phase, columns the next phase, both in the order of `Phase::ALL`.
     const LEGAL: [(&str, [u8; 7]); 7] = [
         //            rdy sch prk run suc ded can
         ("ready", [0, 1, 1, 1, 0, 0, 1]),
@@ -348,7 +351,7 @@ mod tests {
         assert_eq!(
             longest(&[(0, 9), (1, 8), (5, 5), (6, 6)]),
             Some(at(5)),
-            "those due before were put in later"
+            "the jobs due before were enqueued later"
         );
         assert_eq!(longest(&[(0, 9), (10, 10), (11, 8)]), Some(at(9)), "no more are read than needed");
         assert_eq!(waits_longest([(at(5), at(5))], Some(at(3))), Some(at(3)));

@@ -1,4 +1,4 @@
-//! Job types: each belongs to one queue, for good, and brings the defaults of its jobs.
+//! Job types: each belongs to one queue, for good, and has the defaults of its jobs.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct TypeSpec {
     /// How long a handler may run.
     #[serde(with = "span::text", default = "default_timeout")]
     pub timeout: Duration,
-    /// The priority of its jobs where they name none; else the queue's.
+    /// The priority of its jobs where they name none; otherwise the queue's.
     #[serde(default)]
     pub priority: Option<Priority>,
     /// For how many days a finished job is kept; 0 keeps none.
@@ -35,7 +35,7 @@ pub struct TypeSpec {
 }
 
 impl TypeSpec {
-    /// A type with the defaults.
+    /// Creates a type with the defaults.
     pub fn new(name: TypeName, queue: QueueName) -> Self {
         Self {
             name,
@@ -48,14 +48,14 @@ impl TypeSpec {
         }
     }
 
-    /// Reads what a store keeps of the type with this name, which belongs to this queue.
+    /// Reads the stored declaration of the type with this name, which belongs to this queue.
     pub fn from_store(name: &TypeName, queue: &QueueName, text: String) -> StoredSpec<Self> {
         let base = Self::new(name.clone(), queue.clone());
         let is_same = |read: &Self, row: &Self| (&read.name, &read.queue) == (&row.name, &row.queue);
         StoredSpec::read(text, format!("job type {name}"), base, is_same)
     }
 
-    /// Checks what types cannot say.
+    /// Checks what types cannot express.
     pub fn check(&self) -> Result<(), TypeSpecError> {
         if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX {
             return Err(TypeSpecError::Timeout { name: self.name.clone() });
@@ -66,8 +66,8 @@ impl TypeSpec {
         self.retry.check().map_err(|why| TypeSpecError::Retry { name: self.name.clone(), why })
     }
 
-    /// Until when a job that ends now is kept; nothing if it is not kept at all. Fixed when it ends: another
-    /// retention counts only for what ends later.
+    /// Returns until when a job that ends now is kept; `None` if it is not kept at all. Fixed when the
+    /// job ends: another retention counts only for jobs that end later.
     pub fn keep_until(&self, ended_at: Timestamp) -> Option<Timestamp> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         (self.retention_days > 0).then(|| ended_at.plus(DAY * self.retention_days))
@@ -96,34 +96,34 @@ pub enum TypeSpecError {
     OtherQueue {
         /// The type.
         name: TypeName,
-        /// Where it is registered.
+        /// The queue in which it is registered.
         registered: QueueName,
-        /// Where it was to go.
+        /// The queue that the declaration names.
         got: QueueName,
     },
     /// Its queue is not declared.
-    #[error("expected the queue of job type {name} to be declared, got {queue}, which nobody declared")]
+    #[error("expected the queue of job type {name} to be declared, got {queue}, which is not declared")]
     UnknownQueue {
         /// The type.
         name: TypeName,
         /// The queue.
         queue: QueueName,
     },
-    /// Its time-out is zero or absurd.
+    /// Its time-out is zero or too long.
     #[error("expected `timeout` of job type {name} between 1 microsecond and 30 days")]
     Timeout {
         /// The type.
         name: TypeName,
     },
-    /// Its retention is absurd.
+    /// Its retention is too long.
     #[error("expected `retention_days` of job type {name} of at most {RETENTION_DAYS_MAX}, got {got}")]
     Retention {
         /// The type.
         name: TypeName,
-        /// What was asked for.
+        /// The given value.
         got: u32,
     },
-    /// Its retry policy is wrong.
+    /// Its retry policy is invalid.
     #[error("the retry policy of job type {name} is wrong")]
     Retry {
         /// The type.

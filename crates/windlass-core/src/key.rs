@@ -1,4 +1,4 @@
-//! Keys: a caller's name for a work item, and what happens when it is put in again.
+//! Keys: a caller's name for a work item, and what happens when it is enqueued again.
 
 use std::time::Duration;
 
@@ -7,44 +7,45 @@ use crate::job::JobId;
 use crate::names::Key;
 use crate::span;
 
-/// A key with its rules, as a caller gives it with a job.
+/// A key with its rules, as a caller passes it with a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyClaim {
     /// The key, unique within the job type.
     pub key: Key,
     /// For how long the key is held.
     pub scope: KeyScope,
-    /// What happens if somebody holds it already.
+    /// What happens if another job holds it already.
     pub on_conflict: OnConflict,
 }
 
 impl KeyClaim {
-    /// Held while the job is live; a second one changes nothing.
+    /// Creates a key that is held while the job is live; a second enqueue changes nothing.
     pub fn new(key: Key) -> Self {
         Self { key, scope: KeyScope::default(), on_conflict: OnConflict::default() }
     }
 
-    /// The rules of a keyed backfill: dead ones hold their key too, and adding one again revives it.
+    /// Creates a key with the rules of a keyed backfill: dead jobs hold their key too, and enqueuing the
+    /// key again revives the job.
     pub fn backfill(key: Key) -> Self {
         Self { key, scope: KeyScope::WhileLiveOrDead, on_conflict: OnConflict::Revive }
     }
 }
 
-/// For how long a job holds its key. The holder's own scope decides, not the newcomer's.
+/// For how long a job holds its key. The holder's own scope decides, not that of the new job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyScope {
     /// While it waits, is parked or runs.
     #[default]
     WhileLive,
-    /// The same, and while it lies in the dead-letter queue.
+    /// While it waits, is parked or runs, and while it is in the dead-letter queue.
     WhileLiveOrDead,
-    /// For this long after it was put in, even if it has ended; and while it is live.
+    /// For this long after it was enqueued, even if it has ended; and while it is live.
     For(#[serde(with = "span::text")] Duration),
 }
 
 impl KeyScope {
-    /// Until when a job put in at `now` holds its key at least.
+    /// Returns until when at least a job that is enqueued at `now` holds its key.
     pub fn held_until(self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::For(period) => Some(now.plus(period)),
@@ -53,25 +54,25 @@ impl KeyScope {
     }
 }
 
-/// What a newcomer wants if its key is held.
+/// What happens to a new job whose key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnConflict {
-    /// Leave the holder as it is and say so.
+    /// Leave the holder as it is and report it.
     #[default]
     Keep,
     /// Give the holder the new payload and time if it does not run (debounce).
     Replace,
-    /// If the holder is dead, start it over with fresh counters and the new payload.
+    /// If the holder is dead, restart it with fresh counters and the new payload.
     Revive,
 }
 
-/// Who holds a key, as the store knows it.
+/// The holder of a key, as the store knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyHolder {
     /// The job.
     pub job: JobId,
-    /// Where it is.
+    /// Its stage.
     pub stage: HolderStage,
     /// Its scope.
     pub scope: KeyScope,
@@ -79,7 +80,7 @@ pub struct KeyHolder {
     pub until: Option<Timestamp>,
 }
 
-/// Where the holder of a key is.
+/// The stage of the holder of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderStage {
     /// Ready, scheduled or parked.
@@ -88,12 +89,12 @@ pub enum HolderStage {
     Running,
     /// In the dead-letter queue.
     Dead,
-    /// Succeeded, cancelled, or gone.
+    /// Succeeded, cancelled, or deleted.
     Ended,
 }
 
 impl KeyHolder {
-    /// Whether the key is still taken at `now`.
+    /// Whether the key is still held at `now`.
     pub fn holds(&self, now: Timestamp) -> bool {
         match self.stage {
             HolderStage::Waiting | HolderStage::Running => true,
@@ -103,7 +104,7 @@ impl KeyHolder {
     }
 }
 
-/// What to do with a newcomer.
+/// The decision about a new job with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyVerdict {
     /// The key is free: store the job.
@@ -112,11 +113,11 @@ pub enum KeyVerdict {
     Keep(JobId),
     /// Give this job the new payload and time.
     Replace(JobId),
-    /// Start this dead job over.
+    /// Restart this dead job.
     Revive(JobId),
 }
 
-/// Decides what becomes of a newcomer whose key somebody may hold.
+/// Decides about a new job whose key another job may hold.
 pub fn resolve(holder: Option<&KeyHolder>, on_conflict: OnConflict, now: Timestamp) -> KeyVerdict {
     let Some(holder) = holder.filter(|holder| holder.holds(now)) else { return KeyVerdict::Insert };
     match (on_conflict, holder.stage) {

@@ -1,21 +1,26 @@
-//! Leases: the right to do a duty. Of all processes on a store, one at a time holds the lease of a duty, renews it, and
-//! gives it back; if it falls silent, another takes over once the lease has expired by the store's clock.
+//! Leases: the right to do a duty. Of all processes on a store, one at a time holds the lease of a duty,
+//! renews it, and releases it. If the holder stops sending heartbeats, another process takes over once
+//! the lease has expired by the store's clock.
 //!
-//! A lease saves work; it never gives correctness. A holder may be frozen between its last look at the clock and its next
-//! write, so whatever a duty does must be right if two do it at once. What keeps a holder that slept from writing is the
-//! **fence**: each term of a lease has a number that rises, and a random id. Whoever writes under a lease names the
-//! [`LeaseFence`], and the statement that writes checks in the same transaction that the term still holds:
+//! A lease saves work; it never gives correctness. A holder may be frozen between its last read of the
+//! clock and its next write, so whatever a duty does must be right if two processes do it at once. What
+//! keeps a holder that slept from writing is the **fence**: each term of a lease has a number that rises,
+//! and a random id. Every write under a lease names the [`LeaseFence`], and the statement that writes
+//! checks in the same transaction that the term still holds:
 //!
-//! - PostgreSQL: `… AND EXISTS (SELECT 1 FROM windlass.background_job_leases WHERE job_name = $1 AND fence = $2 AND term = $3
-//!   AND held_by_worker_id IS NOT NULL AND heartbeat_at + expiry_micros * interval '1 microsecond' > clock_timestamp()
-//!   FOR KEY SHARE)`. A new term changes the fence, which is part of a unique key, and so waits for whoever holds a key share;
-//!   a renewal changes no key, and does not.
-//! - SQLite: the same without the lock, with instants in microseconds: who writes is alone.
-//! - Redis: a script that has the part `leases.lua` asks `lease_holds(duty, fence, term)` before it writes.
-//! - Outside a store, the other side remembers the highest fence it has seen and refuses lower ones.
+//! - PostgreSQL: `… AND EXISTS (SELECT 1 FROM windlass.background_job_leases WHERE job_name = $1 AND
+//!   fence = $2 AND term = $3 AND held_by_worker_id IS NOT NULL AND heartbeat_at + expiry_micros *
+//!   interval '1 microsecond' > clock_timestamp() FOR KEY SHARE)`. A new term changes the fence, which is
+//!   part of a unique key, and so waits for every transaction that holds a key share lock; a renewal
+//!   changes no key column, and does not wait.
+//! - SQLite: the same condition without the row lock, with instants in microseconds: the writing
+//!   transaction is the only writer.
+//! - Redis: a script that includes the part `leases.lua` calls `lease_holds(duty, fence, term)` before it
+//!   writes.
+//! - Outside a store, the other system remembers the highest fence it has seen and refuses lower ones.
 //!
-//! [`rules`] decides what becomes of a lease, [`lease_client`] what a process does to get and keep leases, [`members`] how many
-//! processes share the looking.
+//! [`rules`] decides the transitions of a lease. [`lease_client`] decides what a process does to get and
+//! keep leases. [`membership`] counts the processes that share the polling of leases.
 
 pub mod rules;
 pub mod lease_client;
@@ -41,52 +46,54 @@ use crate::worker::{WorkerId, WorkerSighting};
 
 pub use metadata::{DutyNotes, LeaseMetadata, LeaseMetadataError};
 
-/// Who may do which duty. Each method is one atomic statement or script, on the store's clock. An engine that keeps no leases
-/// says so by the methods as they are given here.
+/// Stores which process may do which duty. Each method is one atomic statement or script, on the store's
+/// clock. An engine without leases keeps the default methods, which return an error that says so.
 #[async_trait]
 pub trait Leases: Send + Sync + 'static {
-    /// Takes each of these leases that nobody holds or whose heartbeat is older than its expiry. A repeat of a request with
-    /// its id answers as the first time, and counts as a heartbeat. If there is no room for a new duty, leases are forgotten
-    /// that nobody held for thirty days.
+    /// Takes each of these leases that is free or whose heartbeat is older than its expiry. A repeat of a
+    /// request with its id returns the first answer, and counts as a heartbeat. If there is no room for a
+    /// new duty, the store deletes leases that no worker has held for thirty days.
     async fn take_leases(&self, _request: &LeaseRequest) -> Result<Vec<Taking>> {
         not_kept()
     }
 
-    /// Heartbeats of leases, each only if its term still holds: one that has expired is over, even if nobody took it.
+    /// Renews leases, each only if its term still holds. An expired term is over, even if no other worker
+    /// took the lease.
     async fn renew_leases(&self, _renewals: &[Renewal]) -> Result<Vec<Renewed>> {
         not_kept()
     }
 
-    /// Gives leases back, each only if its term was not followed by another, and tells whoever waits for them. Repeating
-    /// gives the same answers.
+    /// Releases leases, each only if no later term followed, and notifies the processes that wait for
+    /// them. A repeat returns the same answers.
     async fn release_leases(&self, _releases: &[LeaseRelease]) -> Result<Vec<Released>> {
         not_kept()
     }
 
-    /// Which of these terms still hold by the store's clock.
+    /// Returns which of these terms still hold by the store's clock.
     async fn leases_hold(&self, _leases: &[LeaseFence]) -> Result<Vec<bool>> {
         not_kept()
     }
 
-    /// All leases, by the names of their duties, those that nobody holds included; at most
-    /// [`DUTIES_MAX`]. And as many locks.
+    /// Lists all leases by the names of their duties, including free ones; at most [`DUTIES_MAX`]. Lists
+    /// at most as many locks.
     async fn leases(&self) -> Result<LeasesRead> {
         not_kept()
     }
 
-    /// Asks the holder of a lease to give way; it learns of it by its next renewal.
+    /// Asks the holder of a lease to give way; the holder learns of the request with its next renewal.
     async fn step_down(&self, _duty: &DutyName) -> Result<Changed> {
         not_kept()
     }
 
-    /// Takes locks of duties that no other session has, or keeps those that this worker has already, and tells for each whether it
-    /// has it. They belong to one session of this engine and are free as soon as that ends; there is no fence. Only where
-    /// [`DutyModes::advisory_lock`](crate::duty::DutyModes) says so.
+    /// Takes locks of duties that no other session holds, or keeps those that this worker has already,
+    /// and returns for each lock whether the worker has it. The locks belong to one session of this
+    /// engine and are free as soon as that session ends; there is no fence. Supported only where
+    /// [`DutyModes::advisory_lock`](crate::duty::DutyModes) is set.
     async fn lock_duties(&self, _request: &LockRequest) -> Result<Vec<bool>> {
         no_locks()
     }
 
-    /// Gives locks back that this worker has.
+    /// Releases locks that this worker has.
     async fn unlock_duties(&self, _worker: WorkerId, _duties: &[DutyName]) -> Result<()> {
         no_locks()
     }
@@ -95,16 +102,17 @@ pub trait Leases: Send + Sync + 'static {
 /// A request for locks of duties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRequest {
-    /// Who wants them.
+    /// The worker that requests the locks.
     pub worker: WorkerId,
     /// Each duty once.
     pub duties: Vec<DutyName>,
-    /// What is not asked for again within this time is given back: nobody may know of it.
+    /// A lock that is not requested again within this time is released: its worker may not know that it
+    /// holds the lock.
     pub good_for: Duration,
 }
 
 impl LockRequest {
-    /// Refuses what no engine should be asked.
+    /// Refuses a request that no engine should receive.
     pub fn check(&self) -> Result<()> {
         check_duties(self.duties.iter())
     }
@@ -120,8 +128,8 @@ fn not_kept<T>() -> Result<T> {
     Err(EngineError::Unusable { why: why.to_owned() })
 }
 
-/// The identity of one term of a lease: 128 random bits, made by the client, one for each request. A number alone would be
-/// given a second time by a store that forgot the term.
+/// The identity of one term of a lease: 128 random bits, made by the client, one for each request. A
+/// store that forgot the term would issue a bare number a second time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TermId(u128);
 
@@ -139,17 +147,18 @@ impl fmt::Debug for TermId {
     }
 }
 
-/// One time of holding a lease.
+/// One term of a lease: the time from taking it to losing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Term {
-    /// Higher than that of every term before of the same duty, and no lower than the store's time in microseconds. It would
-    /// only be given twice by a store that forgot its last terms and whose clock was set back behind them.
+    /// Higher than that of every earlier term of the same duty, and no lower than the store's time in
+    /// microseconds. A number could repeat only in a store that forgot its last terms and whose clock was
+    /// set back behind them.
     pub fence: i64,
     /// Its identity.
     pub id: TermId,
 }
 
-/// What every write under a lease names.
+/// The lease and term that every write under a lease names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeaseFence {
     /// The duty.
@@ -161,16 +170,16 @@ pub struct LeaseFence {
 /// A request for leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRequest {
-    /// Who wants them.
+    /// The worker that requests the leases.
     pub worker: WorkerId,
-    /// The identity of the terms that come of it; random, the same only for a repeat of the same request.
+    /// The identity of the terms that result; random, and the same only for a repeat of the same request.
     pub id: TermId,
-    /// Each duty once, and for how long its lease is good after a heartbeat.
+    /// Each duty once, with the time for which its lease is good after a heartbeat.
     pub duties: Vec<(DutyName, Duration)>,
 }
 
 impl LeaseRequest {
-    /// Refuses what no engine should be asked.
+    /// Refuses a request that no engine should receive.
     pub fn check(&self) -> Result<()> {
         check_duties(self.duties.iter().map(|(duty, _)| duty))?;
         self.duties.iter().try_for_each(|(duty, expiry)| check_expiry(duty, *expiry))
@@ -186,14 +195,15 @@ fn check_expiry(duty: &DutyName, expiry: Duration) -> Result<()> {
     )))
 }
 
-/// Giving a lease back. It names the term by its id alone, which is random: who asked and heard no answer knows no fence.
+/// The release of a lease. It names the term by its id alone, which is random: a process that got no
+/// answer to its request knows no fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRelease {
     /// The duty.
     pub duty: DutyName,
     /// The identity of the term.
     pub id: TermId,
-    /// What is kept with it from now on, if that has changed.
+    /// The metadata to store with the lease from now on, if it has changed.
     pub metadata: Option<LeaseMetadata>,
 }
 
@@ -203,17 +213,17 @@ impl From<&LeaseFence> for LeaseRelease {
     }
 }
 
-/// Refuses a call about too many leases, or twice about the same.
+/// Refuses a call about too many leases, or about the same lease twice.
 pub fn check_fences(leases: &[LeaseFence]) -> Result<()> {
     check_duties(leases.iter().map(|lease| &lease.duty))
 }
 
-/// The same for leases that are given back.
+/// Refuses a call that releases too many leases, or the same lease twice.
 pub fn check_releases(releases: &[LeaseRelease]) -> Result<()> {
     check_duties(releases.iter().map(|release| &release.duty))
 }
 
-/// The same for renewals.
+/// Refuses a call that renews too many leases, or the same lease twice.
 pub fn check_renewals(renewals: &[Renewal]) -> Result<()> {
     check_duties(renewals.iter().map(|renewal| &renewal.lease.duty))
 }
@@ -236,23 +246,25 @@ fn check_duties<'a>(duties: impl Iterator<Item = &'a DutyName>) -> Result<()> {
     Ok(())
 }
 
-/// What became of a request for one lease.
+/// The outcome of a request for one lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taking {
-    /// It is the caller's, with what the last holder kept with it.
+    /// The caller holds the lease now; the metadata is what the last holder stored with it.
     Taken(Term, LeaseMetadata),
-    /// Somebody else's.
+    /// Another worker holds the lease.
     Held {
-        /// Whose.
+        /// The holder.
         by: WorkerId,
-        /// Its heartbeat cannot be too old before this time has passed.
+        /// The time until its heartbeat is older than its expiry; the lease cannot expire earlier.
         expires_in: Duration,
     },
     /// The request was granted before, and its term is over. A request with a new id may be granted.
     Over,
-    /// Nobody's, but something under its last term is not finished, or another is taking it at this moment.
+    /// The lease is free, but something under its last term is not finished, or another process is taking
+    /// it at this moment.
     Busy,
-    /// Nobody's, but the store keeps leases of [`DUTIES_MAX`] other duties. Give duties few and fixed names.
+    /// The lease is free, but the store keeps leases of [`DUTIES_MAX`] other duties. Give duties few and
+    /// fixed names.
     NoRoom,
 }
 
@@ -261,44 +273,44 @@ pub enum Taking {
 pub struct Renewal {
     /// The lease.
     pub lease: LeaseFence,
-    /// What is kept with it from now on, if that has changed.
+    /// The metadata to store with the lease from now on, if it has changed.
     pub metadata: Option<LeaseMetadata>,
 }
 
-/// What became of a heartbeat.
+/// The outcome of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewed {
-    /// It is good for another expiry.
+    /// The lease is good for another expiry.
     Kept,
-    /// The same, but somebody asked its holder to give way.
+    /// The lease is good for another expiry, but its holder was asked to give way.
     GiveWay,
     /// The term is over. Nothing was written.
     Lost,
 }
 
-/// What became of a lease that was given back.
+/// The outcome of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
-    /// Nobody holds it.
+    /// The lease is free.
     Done,
     /// The term was over. Nothing was written.
     Lost,
 }
 
-/// All leases of a store, and all locks of duties as far as it can tell of them.
+/// All leases of a store, and all locks of duties as far as the store can list them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeasesRead {
-    /// By the names of their duties.
+    /// The leases, by the names of their duties.
     pub leases: Vec<StoredLease>,
-    /// By the names of their duties; none where there are no locks.
+    /// The locks, by the names of their duties; empty where there are no locks.
     pub locks: Vec<LockRecord>,
-    /// The store's now.
+    /// The current time by the store's clock.
     pub now: Timestamp,
 }
 
 impl LeasesRead {
-    /// The locks that say something of who does a duty now: those that somebody has, and those that nobody has though one of these
-    /// workers could do the duty, unless that has a lease by now.
+    /// Returns the locks that show which worker does a duty now. These are the held locks, and the free
+    /// locks of duties that one of these workers could do, unless the duty has a lease by now.
     pub fn locks_that_count<'a>(
         &'a self,
         workers: &'a [WorkerSighting],
@@ -311,44 +323,45 @@ impl LeasesRead {
     }
 }
 
-/// A lock of a duty that somebody has, or has had.
+/// A lock of a duty that a session holds, or has held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRecord {
-    /// Of which duty.
+    /// The duty.
     pub duty: DutyName,
-    /// Who has it now.
+    /// The current holder.
     pub holder: Option<LockHolder>,
 }
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockHolder {
     /// The session, by the store's number for it.
     pub session: i64,
-    /// Which worker took it in that session, and when; nothing if that was not noted, as by a role that may not.
+    /// Which worker took it in that session, and when; `None` if that was not noted, for example because
+    /// the role lacks the permission.
     pub noted: Option<(WorkerId, Timestamp)>,
 }
 
-/// A lease as a store keeps it. It stays when nobody holds it, for thirty days at least, with its fence.
+/// A lease as a store keeps it. A free lease stays stored for at least thirty days, with its fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredLease {
-    /// Of which duty.
+    /// The duty.
     pub duty: DutyName,
-    /// Who holds it, or held it when it expired; nobody after it was given back.
+    /// The worker that holds the lease, or held it when it expired; `None` after a release.
     pub holder: Option<WorkerId>,
     /// The last term.
     pub term: Term,
-    /// When that began.
+    /// When the last term began.
     pub since: Timestamp,
-    /// The last heartbeat in it.
+    /// The last heartbeat in the last term.
     pub heartbeat: Timestamp,
-    /// For how long it is good after a heartbeat.
+    /// For how long the lease is good after a heartbeat.
     pub expiry: Duration,
-    /// How often it was taken from a holder that had fallen silent.
+    /// How often another worker took the lease after its holder had stopped sending heartbeats.
     pub takeovers: u64,
-    /// Whether somebody asked its holder to give way.
+    /// Whether the holder was asked to give way.
     pub asked_to_step_down: bool,
-    /// What holders keep with it.
+    /// The metadata that holders store with the lease.
     pub metadata: LeaseMetadata,
 }
 

@@ -1,7 +1,8 @@
-//! Who is dead? A worker whose lease has run out by the store's clock *and* whose heartbeat counter this
-//! observer has seen unchanged for long enough on its own monotonic clock, over spans in which heartbeats could be
-//! stored. Nothing less is enough: a step of the store's clock expires every lease at once, a frozen store stops every
-//! counter, and so does a store with a full disk, which can still be read.
+//! Decides which workers are dead. A worker is dead when its lease has run out by the store's clock *and*
+//! this observer has seen its heartbeat counter unchanged for long enough on its own monotonic clock,
+//! over spans in which heartbeats could be stored. Nothing less is enough: a step of the store's clock
+//! expires every lease at once, a frozen store stops every counter, and so does a store with a full disk,
+//! which can still be read.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,84 +10,89 @@ use std::time::Duration;
 use crate::planted::{Bug, planted};
 use crate::worker::{ProofOfLife, WorkerId, WorkerSighting};
 
-/// What one observer has seen of the workers' heartbeats.
+/// What one observer has read of the workers' heartbeats.
 #[derive(Debug)]
 pub struct LeaseWatch {
     pace: WatchPace,
     others: HashMap<WorkerId, Seen>,
-    /// The observer's own heartbeat that was stored last, as its worker and its counter.
+    /// The observer's own last stored heartbeat, as its worker and its counter.
     own: Option<(WorkerId, u64)>,
-    /// The time since then.
+    /// The time since that heartbeat.
     span: Duration,
-    /// How many of its heartbeats had failed by then.
+    /// The number of the observer's heartbeats that had failed by then.
     failed: u64,
 }
 
 /// The process that observes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Own {
-    /// Its worker, which is among those that are read once it has registered.
+    /// Its worker, which is among the workers that are read once it has registered.
     pub worker: WorkerId,
-    /// How many of its heartbeats have failed, or were not answered in time, since it started.
+    /// The number of its heartbeats that have failed, or were not answered in time, since it started.
     pub failed: u64,
 }
 
 /// How often the observer acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchPace {
-    /// It stores a heartbeat of its own this often.
+    /// The time between two heartbeats of its own.
     pub heartbeat: Duration,
-    /// It reads all workers this often.
+    /// The time between two reads of all workers.
     pub sweep: Duration,
 }
 
 impl WatchPace {
-    /// At most this much time passes between two of the observer's own heartbeats that are stored on time: one interval, and
-    /// what it takes until the observer reads again. After a longer span, some could not be stored.
+    /// Returns the longest time between two of the observer's own heartbeats that are stored on time: one
+    /// interval, and the time until the observer reads again. After a longer span, some could not be
+    /// stored.
     fn span_max(self) -> Duration {
         self.heartbeat.saturating_add(self.sweep)
     }
 
-    /// A worker must be seen silent for longer than a live one can be. When heartbeats fail to be stored from one moment on, its
-    /// last one may be an interval old, which is at most half its lease. The observer notices that moment when its own
-    /// next heartbeat is overdue: a span after it has seen its last one, which it sees a sweep after it was stored.
+    /// Returns for how long a worker must be seen silent, which is longer than a live worker can be. When
+    /// heartbeats fail to be stored from one moment on, the last heartbeat of a worker may be an interval
+    /// old, which is at most half its lease. The observer notices that moment when its own next heartbeat
+    /// is overdue: a span after it has seen its last one, which it sees a sweep after it was stored.
     fn silence_min(self, lease: Duration) -> Duration {
         lease.max((lease / 2).saturating_add(self.span_max()).saturating_add(self.sweep))
     }
 }
 
-/// A worker whose heartbeat counter stands still.
+/// A worker whose heartbeat counter is unchanged.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     beats: u64,
-    /// For how long, up to the observer's own last heartbeat: heartbeats could be stored all that time.
+    /// How long it has been silent, up to the observer's own last heartbeat: heartbeats could be stored
+    /// all that time.
     silent: Duration,
-    /// For how long since then. It counts only while the observer's next heartbeat is not overdue.
+    /// How long it has been silent since then. It counts only while the observer's next heartbeat is not
+    /// overdue.
     pending: Duration,
 }
 
-/// A worker to be declared dead, if its counter still stands where it was seen.
+/// A worker to be declared dead, if its counter is still unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suspicion {
     /// The worker.
     pub worker: WorkerId,
-    /// Its heartbeat counter as seen.
+    /// Its heartbeat counter as read.
     pub beats: u64,
 }
 
 impl LeaseWatch {
-    /// Has seen no worker yet.
+    /// Creates an observer that has seen no worker yet.
     pub fn new(pace: WatchPace) -> Self {
         Self { pace, others: HashMap::new(), own: None, span: Duration::ZERO, failed: 0 }
     }
 
-    /// Takes in what was read from the store. The observer never suspects its own worker. `elapsed` is the time since the last
-    /// successful read, by this process's monotonic clock. A longer gap than a sweep counts as one: while the store cannot
-    /// be read, it cannot be written either.
+    /// Processes a read of the workers from the store, and returns the suspected ones. The observer never
+    /// suspects its own worker. `elapsed` is the time since the last successful read, by this process's
+    /// monotonic clock. A gap longer than a sweep counts as one sweep: while the store cannot be read, it
+    /// cannot be written either.
     ///
-    /// A store that can be read may refuse every write, or most of them. So the silence of others counts only over spans at
-    /// whose end the observer has stored a heartbeat of its own, on time, and in which none of them failed. An observer
-    /// that stores none suspects no worker.
+    /// A store that can be read may refuse every write, or most of them. So the silence of others counts
+    /// only over spans at whose end the observer has stored a heartbeat of its own, on time, and in which
+    /// none of its heartbeats failed. An observer that stores none suspects no worker.
     pub fn observe(&mut self, own: Own, sightings: &[WorkerSighting], elapsed: Duration) -> Vec<Suspicion> {
         let counted = elapsed.min(self.pace.sweep);
         self.others.retain(|id, _| sightings.iter().any(|sighting| sighting.card.id == *id));
@@ -102,8 +108,8 @@ impl LeaseWatch {
         others.filter_map(|sighting| self.judge(sighting, now)).collect()
     }
 
-    /// Whether the observer's own worker has stored a heartbeat since the last look. Two looks may be answered in the other
-    /// order, so a counter that went back says nothing.
+    /// Whether the observer's own worker has stored a heartbeat since the last read. Two reads may be
+    /// answered in reverse order, so a counter that went back says nothing.
     fn has_stored(&mut self, own: WorkerId, sightings: &[WorkerSighting]) -> bool {
         let Some(sighting) = sightings.iter().find(|sighting| sighting.card.id == own) else { return false };
         let is_older = |(worker, beats)| worker == own && beats >= sighting.beats;
@@ -127,13 +133,13 @@ impl LeaseWatch {
     }
 }
 
-/// What a look says of the time since the one before.
+/// What a read says about the time since the previous read.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     counted: Duration,
     /// The observer's own next heartbeat is not overdue, and has not failed.
     on_time: bool,
-    /// It has stored one.
+    /// The observer has stored a heartbeat.
     stored: bool,
 }
 
@@ -191,7 +197,8 @@ mod tests {
         sighting(OTHER, beats, expired)
     }
 
-    /// An observer that looks once in a sweep, and whose own heartbeats are stored on time unless a test says otherwise.
+    /// An observer that reads once in a sweep, and whose own heartbeats are stored on time unless a test
+    /// says otherwise.
     struct Observer {
         watch: LeaseWatch,
         sweeps: u64,
@@ -209,7 +216,7 @@ mod tests {
             self.look_only(other)
         }
 
-        /// None of its own heartbeats is stored.
+        /// Reads while none of the observer's own heartbeats is stored.
         fn look_only(&mut self, other: WorkerSighting) -> bool {
             self.look_after(PACE.sweep, other)
         }
@@ -222,7 +229,7 @@ mod tests {
         }
     }
 
-    /// After how many sweeps the other worker is suspected, of at most 100.
+    /// Returns after how many sweeps the other worker is suspected, of at most 100.
     fn sweeps_until_suspected(mut look: impl FnMut(u64) -> WorkerSighting) -> Option<u64> {
         let mut observer = Observer::new();
         (0..100).find(|sweep| observer.look(look(*sweep)))
@@ -258,7 +265,7 @@ mod tests {
             for age in 0..=2 {
                 let mut observer = Observer::new();
                 (0..4).for_each(|_| assert!(!observer.look(other(6, false))));
-                (0..age).for_each(|_| assert!(!observer.look(other(7, false)), "it beats on time"));
+                (0..age).for_each(|_| assert!(!observer.look(other(7, false)), "its heartbeats are on time"));
                 for sweep in 0..sweeps {
                     assert!(!observer.look_only(other(7, sweep >= 3)), "sweep {sweep} of {sweeps}, {age}");
                 }
@@ -284,7 +291,7 @@ mod tests {
     fn a_span_in_which_a_heartbeat_of_the_observer_failed_does_not_count_though_the_next_one_was_stored() {
         let mut observer = Observer::new();
         (0..100).for_each(|sweep| {
-            // One of two of its heartbeats fails, and is soon stored after all.
+            // Every second heartbeat of the observer fails, and is soon stored after all.
             observer.failed = sweep / 2;
             assert!(!observer.look(other(7, true)));
         });

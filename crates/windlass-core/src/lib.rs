@@ -1,10 +1,16 @@
 //! What a job is, and every rule about it. No I/O, no runtime, no clock: time is an argument.
 //!
-//! Read it in the order of a job's life: [`enqueue`] accepts it, [`key`] keeps it from being put
-//! in twice, [`ordering_keys`] keeps it in order, [`claim`], [`boost`] and [`fairness`] say who may run it and in which order, [`outcome`] is how an attempt
-//! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
-//! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`schedule`] says when something
-//! runs again and again, [`schedules`] what is kept of it, [`triggers`] what is put in when others were worked off, [`lease`] who may do a duty for all, [`rollups`] what is kept of each minute. [`engine`] is the seam behind which jobs are kept.
+//! The modules follow the order of a job's life. [`enqueue`] accepts a job. [`key`] prevents a second
+//! enqueue of the same work item. [`ordering_keys`] keeps jobs in order. [`claim`], [`boost`] and
+//! [`fairness`] decide which worker may run a job, and in which order jobs are claimed. [`outcome`]
+//! describes how an attempt ended, [`settle`] decides the resulting transition of the job, and [`retry`]
+//! decides when the job is retried.
+//!
+//! [`lease_watch`] decides when a worker is dead. [`breaker`] and [`rate_limit`] hold jobs back.
+//! [`schedule`] computes the ticks at which a job recurs, and [`schedules`] describes the stored
+//! schedules. [`triggers`] describes completion triggers, which enqueue a job when a group of jobs has
+//! finished. [`lease`] decides which process may do a duty for all. [`rollups`] describes the statistics
+//! of each minute. [`engine`] is the interface behind which jobs are stored.
 
 #[macro_use]
 mod random_bits;

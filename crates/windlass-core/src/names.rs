@@ -95,7 +95,8 @@ name!(
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
 );
 name!(
-    /// An ordering key of jobs that run one at a time, in the order in which they were put in. Unique within its job type.
+    /// An ordering key of jobs that run one at a time, in the order of their enqueue. Unique within its
+    /// job type.
     OrderingKey,
     "an ordering key",
     "1 to 256 bytes without control characters",
@@ -152,7 +153,7 @@ name!(
 );
 
 name!(
-    /// The name of a circuit breaker: the outside platform that it stands before. Kept in lower case.
+    /// The name of a circuit breaker: that of the outside platform which it protects. Kept in lower case.
     BreakerName,
     "a breaker's name",
     "1 to 64 characters out of a-z 0-9 _ . -",
@@ -183,7 +184,7 @@ name!(
 );
 
 name!(
-    /// The name of a trigger. Kept in lower case.
+    /// The name of a completion trigger. Kept in lower case.
     TriggerName,
     "a trigger's name",
     "1 to 64 characters out of a-z 0-9 _ . -",

@@ -1,14 +1,16 @@
-//! Ordering keys: jobs of one type and one name run one at a time, in the order in which they were put in.
+//! Ordering keys: jobs of one type and one name run one at a time, in the order of their enqueue.
 //!
-//! One job of an ordering key is *out*: it waits for a worker, for its time or for a policy, or it runs. The others are in line, parked
-//! behind the gate of the ordering key. Whatever becomes of the one that is out, it stays so until it has ended; so a retry, a crash
-//! or an open breaker lets nobody pass. Once it has ended, in whatever way, the oldest in line goes out.
+//! One job of an ordering key is *out*, at the head: it waits for a worker, for its due time or for a
+//! policy, or it runs. The others wait parked behind the gate of the ordering key. The head stays out
+//! until it has ended, whatever happens to it; so a retry, a crash or an open breaker lets no other job
+//! pass. Once it has ended, in whatever way, the oldest waiting job becomes the head.
 
 use crate::gate::{Gate, gate_by_history};
 use crate::job::{Counters, JobId};
 use crate::names::{OrderingKey, TypeName};
 
-/// Who goes out next. `out` is the job of the ordering key that is out, if there is one; `oldest` the one with the lowest number in line.
+/// Returns which job becomes the head next. `out` is the current head of the ordering key, if there is
+/// one; `oldest` is the waiting job with the lowest id.
 pub fn next_out(out: Option<JobId>, oldest: Option<JobId>) -> Option<JobId> {
     match out {
         Some(_) => None,
@@ -16,13 +18,14 @@ pub fn next_out(out: Option<JobId>, oldest: Option<JobId>) -> Option<JobId> {
     }
 }
 
-/// Behind which gate a job waits that is put in or started over, if one of its ordering key is out (`out`) or not.
+/// Returns the gate behind which a job waits that is enqueued or restarted, depending on whether its
+/// ordering key has a head (`out`).
 pub fn gate_of_newcomer(job_type: &TypeName, ordering_key: &OrderingKey, out: Option<JobId>) -> Option<Gate> {
     out.map(|_| Gate::ordering_key(job_type, ordering_key))
 }
 
-/// Behind which gate a waiting job goes on if a person wants it to be due at once. That opens every gate but that of an ordering key,
-/// which keeps others in order.
+/// Returns the gate behind which a waiting job stays if a person wants it to be due at once. That opens
+/// every gate except that of an ordering key, which keeps other jobs in order.
 pub fn gate_if_hurried(gate: Option<&Gate>, counters: &Counters) -> Option<Gate> {
     match gate.filter(|gate| gate.is_of_ordering_key()) {
         Some(gate) => Some(gate.clone()),
@@ -38,7 +41,11 @@ mod tests {
     fn the_oldest_goes_out_when_nobody_is_and_only_then() {
         assert_eq!(next_out(None, Some(JobId(3))), Some(JobId(3)));
         assert_eq!(next_out(Some(JobId(1)), Some(JobId(3))), None);
-        assert_eq!(next_out(Some(JobId(9)), Some(JobId(3))), None, "a younger one that is out stays out");
+        assert_eq!(
+            next_out(Some(JobId(9)), Some(JobId(3))),
+            None,
+            "a younger job that is the head stays the head"
+        );
         assert_eq!(next_out(None, None), None);
     }
 

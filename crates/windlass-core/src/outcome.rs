@@ -9,23 +9,23 @@ use crate::limits::ERROR_BYTES_MAX;
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptOutcome {
-    /// Done, with a result as JSON if the handler returned one.
+    /// Success, with a result as JSON if the handler returned one.
     Done(Option<String>),
     /// An error, a panic or a time-out: the retry policy decides.
     Failed(JobError),
-    /// An error, and the handler itself says when to try again. The policy still says when to give up.
+    /// An error with a retry time chosen by the handler. The policy still decides when the job is dead.
     RetryIn(Duration, JobError),
-    /// Not now: come back later. Costs nothing.
+    /// The handler snoozed the job until later. Costs nothing.
     Snooze(Duration),
-    /// No longer wanted.
+    /// The job is no longer wanted.
     Discard(String),
-    /// Hopeless: no further try.
+    /// The job is dead: no retry.
     Dead(JobError),
-    /// Asked to stop, and stopped.
+    /// The job was asked to stop, and stopped.
     Cancelled(String),
-    /// A policy said no before the handler started.
+    /// A policy held the job back before the handler started.
     Held(Gate),
-    /// The worker is ending. `started` says whether the handler had been called.
+    /// The worker is stopping. `started` says whether the handler had been called.
     Released {
         /// Whether the handler had been called.
         started: bool,
@@ -33,7 +33,7 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// The error that this outcome carries.
+    /// Returns the error that this outcome carries.
     pub fn error(&self) -> Option<&JobError> {
         match self {
             Self::Failed(error) | Self::RetryIn(_, error) | Self::Dead(error) => Some(error),
@@ -42,24 +42,24 @@ impl AttemptOutcome {
     }
 }
 
-/// What went wrong, bounded, for people and for the store.
+/// The error of an attempt, bounded, for people and for the store.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobError {
-    /// What kind of trouble.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// The error's type as the program names it.
     pub type_name: Option<String>,
-    /// What it says.
+    /// The error text.
     pub text: String,
 }
 
 impl JobError {
-    /// An error of the given kind. Long texts are cut.
+    /// Creates an error of the given kind. Long texts are truncated.
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         Self { kind, type_name: None, text: bounded(text.into(), ERROR_BYTES_MAX) }
     }
 
-    /// The same with the name of its type.
+    /// Adds the name of the error's type.
     #[must_use]
     pub fn of_type(mut self, type_name: &str) -> Self {
         self.type_name = Some(bounded(type_name.to_owned(), 256));
@@ -73,7 +73,7 @@ impl fmt::Display for JobError {
     }
 }
 
-/// Kinds of trouble.
+/// Kinds of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
@@ -90,7 +90,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The word.
+    /// Returns the kind as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -108,7 +108,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Cuts a text at a character's border and says so.
+/// Truncates a text at a character boundary and appends a note.
 pub fn bounded(mut text: String, bytes_max: usize) -> String {
     const MARK: &str = "… (cut)";
     if text.len() <= bytes_max {

@@ -1,4 +1,4 @@
-//! What a job is about, as JSON text that was checked at enqueue.
+//! The payload of a job: JSON text that was checked at enqueue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub enum PayloadError {
     /// It is not JSON.
     #[error("expected the payload to be JSON, got {why}")]
     NotJson {
-        /// What the parser said.
+        /// The parser's message.
         why: String,
     },
     /// It is too big.
@@ -41,14 +41,14 @@ pub enum PayloadError {
 }
 
 impl Payload {
-    /// Makes a payload of a value.
+    /// Encodes a value as a payload.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, PayloadError> {
         let text = serde_json::to_string(value).map_err(|e| PayloadError::NotJson { why: e.to_string() })?;
         check(&text)?;
         Ok(Self(text.into()))
     }
 
-    /// Takes JSON text as a payload.
+    /// Parses JSON text as a payload.
     pub fn parse(text: &str) -> Result<Self, PayloadError> {
         check(text)?;
         // Parsing into a raw value checks the syntax without building a tree.
@@ -58,31 +58,31 @@ impl Payload {
     }
 
     /// Takes text from a store without checking it again. A row that was damaged there fails when it is
-    /// decoded, and ends as a dead letter; it must not keep others from being read.
+    /// decoded, and ends as a dead letter; it must not prevent the reading of other rows.
     pub fn from_store(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The value.
+    /// Decodes the value.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Default for Payload {
-    /// An empty object.
+    /// Creates an empty object.
     fn default() -> Self {
         Self("{}".into())
     }
 }
 
 impl fmt::Debug for Payload {
-    /// Payloads may hold secrets, so a debug print shows only the size.
+    /// Writes only the size, since payloads may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Payload({} bytes)", self.0.len())
     }
@@ -101,7 +101,8 @@ fn check(text: &str) -> Result<(), PayloadError> {
     Ok(())
 }
 
-/// The depth of brackets outside strings. Counted before parsing, so that depth costs no stack.
+/// Returns the depth of brackets outside strings. It is counted before parsing, so that depth costs no
+/// stack.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {

@@ -1,5 +1,5 @@
 //! Known bugs that tests switch on, one at a time, to show that a check catches each. Without the feature
-//! `planted-bugs` every question is answered with a constant `false` and nothing of this is compiled in.
+//! `planted-bugs`, `planted` is a constant `false` and none of these bugs is compiled in.
 
 /// A bug that real systems have had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,22 +10,22 @@ pub enum Bug {
     DeadWorkerRevives,
     /// A claim needs no live worker row.
     DeadWorkerClaims,
-    /// Jobs are taken back because they are old, not because their worker is silent.
+    /// Jobs are taken back because they are old, not because their worker sends no heartbeats.
     RescueByAge,
-    /// An enqueue whose answer got lost is sent again under a new name.
+    /// An enqueue whose answer was lost is sent again under a new request id.
     RepeatWithoutReceipt,
-    /// Asking whether a request was stored leaves no tombstone, so that the request is stored after the
+    /// A query whether a request was stored leaves no tombstone, so that the request is stored after the
     /// answer no.
     LateRequestIsStored,
-    /// An enqueue is acknowledged though the store refused to answer.
+    /// An enqueue is acknowledged though the store returned an error.
     AcknowledgeBeforeWrite,
-    /// A claim whose answer got lost is forgotten instead of asked again.
+    /// A claim whose answer was lost is forgotten instead of repeated.
     ForgetLostClaim,
-    /// A claim that is applied after its own repeat claims.
+    /// A claim that is applied after its own repeat claims jobs.
     SpentTokenClaims,
-    /// A settle whose answer got lost is taken for done.
+    /// A settle whose answer was lost counts as done.
     ForgetLostSettle,
-    /// Stopping drops what was prefetched instead of giving it back.
+    /// Stopping drops prefetched jobs instead of releasing them.
     StopDropsPrefetched,
     /// Stopping drops settlements that are still buffered.
     StopDropsUnsettled,
@@ -33,24 +33,26 @@ pub enum Bug {
     CounterAsToken,
     /// A rescue counts no crash.
     CrashNotCounted,
-    /// A key is not freed when its job is given up.
+    /// A key is not freed when its job dies.
     KeyNotFreedByDeath,
-    /// A claim looks at no due time.
+    /// A claim ignores the due time.
     ClaimBeforeDue,
-    /// A cancelled job's success is taken.
+    /// The success of a cancelled job is accepted.
     CancelIgnored,
-    /// The silence of workers counts also while no heartbeat can be stored.
+    /// The silence of workers also counts while no heartbeat can be stored.
     SilenceOfAFullStoreCounts,
-    /// A schedule is changed though somebody else was faster, so that a tick is fired twice.
+    /// A schedule is changed though another process was faster, so that a tick is fired twice.
     StaleTickFires,
-    /// A trigger that has fired is still marked, and fires again.
+    /// A trigger that has fired stays marked, and fires again.
     TriggerKeepsItsMark,
-    /// Of two ends before a look, the second takes the mark of the first away: the trigger never fires.
+    /// If two jobs end before an evaluation, the second removes the mark of the first: the trigger never
+    /// fires.
     SecondMarkTakesTheFirst,
 }
 
 impl Bug {
-    /// Those of the life of a job, which simulations tell. Schedules and triggers are in none.
+    /// The bugs in the life of a job, which simulations detect. Schedules and triggers occur in no
+    /// simulation.
     pub const OF_A_JOB: [Self; 18] = [
         Self::SettleWithoutToken,
         Self::DeadWorkerRevives,

@@ -1,9 +1,11 @@
-//! What processes share of policies that hold jobs back: breakers, tokens of rate limits, and who waits behind a gate.
-//! Few methods, each one statement or script, and none on the way of a job that has no such policy.
+//! What processes share of policies that hold jobs back: breakers, tokens of rate limits, and the jobs
+//! that wait behind a gate. There are few methods, each one statement or script, and none on the path of
+//! a job that has no such policy.
 //!
-//! A permit belongs to a claim, the pair of job id and token, and needs no freeing: the statement that settles, releases,
-//! cancels or rescues the job ends the claim, and a permit of a claim that has ended is void (see
-//! [`Policies::still_hold`]). So it costs the way of other jobs nothing, and cannot leak.
+//! A permit belongs to a claim, the pair of job id and token, and needs no release: the statement that
+//! settles, releases, cancels or rescues the job ends the claim, and a permit of a claim that has ended
+//! is void (see [`Policies::still_hold`]). So it costs nothing on the path of other jobs, and cannot
+//! leak.
 
 use async_trait::async_trait;
 
@@ -17,39 +19,40 @@ use crate::job::JobId;
 use crate::names::{BreakerName, LimitName};
 use crate::rate_limit::{Pace, Taken};
 
-/// What processes share of policies. An engine that keeps none of it says so by the methods as they are given here;
-/// then breakers and rate limits are each process's own.
+/// Stores what processes share of policies. An engine that keeps none of it uses the default methods,
+/// which return an error that says so; then breakers and rate limits are local to each process.
 #[async_trait]
 pub trait Policies: Send + Sync + 'static {
-    /// All breakers, by name, and the store's now.
+    /// Lists all breakers, by name, and the store's current time.
     async fn breakers(&self) -> Result<BreakersRead> {
         not_kept()
     }
 
-    /// Writes what became of a breaker, if nobody wrote since it was read. Version 0 makes a new one; at most
-    /// [`BREAKERS_MAX`](crate::limits::BREAKERS_MAX) are kept.
+    /// Writes the new state of a breaker, if no other process wrote since it was read. Version 0 creates
+    /// a breaker; at most [`BREAKERS_MAX`](crate::limits::BREAKERS_MAX) are kept.
     async fn save_breaker(&self, _name: &BreakerName, _read: u64, _state: &BreakerState) -> Result<Saved> {
         not_kept()
     }
 
-    /// Which of these claims are still good: their jobs run, under this very token.
+    /// Returns which of these claims are still valid: their jobs run, under exactly this token.
     async fn still_hold(&self, _claims: &[Fence]) -> Result<Vec<bool>> {
         not_kept()
     }
 
-    /// Takes tokens of rate limits as [`take`](crate::rate_limit::take) decides by the store's clock, each key by itself;
-    /// at most [`TAKES_MAX`](crate::limits::TAKES_MAX) requests. Who wants 0 only looks.
+    /// Takes tokens of rate limits as [`take`](crate::rate_limit::take) decides by the store's clock,
+    /// each key by itself; at most [`TAKES_MAX`](crate::limits::TAKES_MAX) requests. A request for 0
+    /// tokens only reads.
     async fn take_tokens(&self, _takes: &[Take]) -> Result<Vec<Taken>> {
         not_kept()
     }
 
-    /// Gates that somebody waits behind, but for those of suspects and of ordering keys, which no policy opens, in an order of the store's own, after the one given;
-    /// at most `limit`.
+    /// Lists gates behind which jobs wait, except those of suspects and of ordering keys, which no policy
+    /// opens. The order is the store's own, after the given gate; at most `limit`.
     async fn gates(&self, _after: Option<&Gate>, _limit: u32) -> Result<Vec<Gate>> {
         not_kept()
     }
 
-    /// The oldest jobs behind a gate, at most `limit`.
+    /// Lists the oldest jobs behind a gate, at most `limit`.
     async fn behind(&self, _gate: &Gate, _limit: u32) -> Result<Vec<JobId>> {
         not_kept()
     }
@@ -64,9 +67,9 @@ fn not_kept<T>() -> Result<T> {
 /// All breakers of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakersRead {
-    /// By name.
+    /// The breakers, by name.
     pub breakers: Vec<StoredBreaker>,
-    /// The store's now.
+    /// The current time by the store's clock.
     pub now: Timestamp,
 }
 
@@ -75,30 +78,30 @@ pub struct BreakersRead {
 pub struct StoredBreaker {
     /// Its name.
     pub name: BreakerName,
-    /// Goes up with each write; to be named by the next one.
+    /// The version, which rises with each write; the next write names it.
     pub version: u64,
-    /// What is known.
+    /// The state of the breaker.
     pub state: BreakerState,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Saved {
-    /// It was written.
+    /// The state was written.
     Done,
-    /// Somebody wrote meanwhile: read again, decide again.
+    /// Another process wrote meanwhile: read again, decide again.
     Changed,
 }
 
 /// A request for tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Take {
-    /// Of which limit.
+    /// The rate limit.
     pub limit: LimitName,
-    /// For which key; may be empty.
+    /// The key; may be empty.
     pub key: String,
-    /// How its tokens fall due.
+    /// How the tokens of the limit fall due.
     pub pace: Pace,
-    /// At most so many.
+    /// The maximum number of tokens.
     pub wanted: u32,
 }

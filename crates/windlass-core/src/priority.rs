@@ -1,4 +1,5 @@
-//! How urgent a job is: a whole number from 0 (most urgent) to 10, and the labels people use for them.
+//! The priority of a job: a whole number from 0 (most urgent) to 10, and the labels that people use for
+//! the numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +14,7 @@ pub struct Priority(u8);
 impl Priority {
     /// The most urgent.
     pub const MOST_URGENT: Self = Self(0);
-    /// The default of a queue that says nothing.
+    /// The default of a queue that sets none.
     pub const NORMAL: Self = Self(5);
     /// The least urgent.
     pub const LEAST_URGENT: Self = Self(10);
@@ -26,17 +27,17 @@ impl Priority {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn level(self) -> u8 {
         self.0
     }
 
-    /// All eleven, most urgent first.
+    /// Returns all eleven, most urgent first.
     pub fn all() -> impl DoubleEndedIterator<Item = Self> {
         (0..=10).map(Self)
     }
 
-    /// This priority after rising by `steps`.
+    /// Returns this priority after rising by `steps`.
     pub fn risen_by(self, steps: u64) -> Self {
         Self(self.0.saturating_sub(u8::try_from(steps).unwrap_or(u8::MAX)))
     }
@@ -70,14 +71,14 @@ pub enum PriorityError {
         /// The number.
         got: i64,
     },
-    /// Nobody configured the label.
+    /// The label is not configured.
     #[error(
         "expected a priority label out of {known}, got {got:?}; labels are configured under [priorities]"
     )]
     UnknownLabel {
         /// The label.
         got: String,
-        /// What there is.
+        /// The configured labels.
         known: String,
     },
 }
@@ -88,12 +89,12 @@ pub enum PriorityError {
 pub struct PriorityLabels(BTreeMap<PriorityLabel, Priority>);
 
 impl PriorityLabels {
-    /// The given labels, and no others.
+    /// Creates a set of exactly the given labels.
     pub fn new(labels: BTreeMap<PriorityLabel, Priority>) -> Self {
         Self(labels)
     }
 
-    /// What a label means now. Case does not matter.
+    /// Returns the current meaning of a label. Case does not matter.
     pub fn resolve(&self, label: &str) -> Result<(PriorityLabel, Priority), PriorityError> {
         let unknown =
             || PriorityError::UnknownLabel { got: label.chars().take(64).collect(), known: self.known() };

@@ -20,7 +20,7 @@ pub struct QueueSpec {
     /// How many of its jobs one process runs at once.
     #[serde(default = "default_concurrency")]
     pub concurrency: u32,
-    /// How often to look for work if no hint comes; only a safety net.
+    /// How often to poll for jobs if no hint comes; only a safety net.
     #[serde(with = "span::text", default = "default_poll_interval")]
     pub poll_interval: Duration,
     /// 95 of 100 jobs should start within this time after they fall due.
@@ -29,10 +29,10 @@ pub struct QueueSpec {
     /// How pages and tables show it.
     #[serde(default)]
     pub colour: Colour,
-    /// Who is told when one of its jobs is given up.
+    /// The channel for a notification when one of its jobs is dead.
     #[serde(default)]
     pub escalation: Escalation,
-    /// How many unfinished jobs it takes; more are refused.
+    /// The maximum number of unfinished jobs; further jobs are refused.
     #[serde(default)]
     pub capacity: Option<u64>,
     /// A warning is logged when more than this are unfinished.
@@ -41,7 +41,7 @@ pub struct QueueSpec {
 }
 
 impl QueueSpec {
-    /// A queue with the defaults of one that nobody configured.
+    /// Creates a queue with the defaults of an unconfigured one.
     pub fn new(name: QueueName) -> Self {
         Self {
             name,
@@ -56,14 +56,14 @@ impl QueueSpec {
         }
     }
 
-    /// Reads what a store keeps of the queue with this name.
+    /// Reads the stored declaration of the queue with this name.
     pub fn from_store(name: &QueueName, text: String) -> StoredSpec<Self> {
         StoredSpec::read(text, format!("queue {name}"), Self::new(name.clone()), |read, row| {
             read.name == row.name
         })
     }
 
-    /// Checks what types cannot say.
+    /// Checks what types cannot express.
     pub fn check(&self) -> Result<(), QueueSpecError> {
         if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
             return Err(QueueSpecError::Concurrency { queue: self.name.clone(), got: self.concurrency });
@@ -74,7 +74,7 @@ impl QueueSpec {
         Ok(())
     }
 
-    /// The five built-in queues: high, default, screenshot, low and bulk.
+    /// Returns the five built-in queues: high, default, screenshot, low and bulk.
     pub fn built_in() -> Vec<Self> {
         let minutes = |n: u64| Duration::from_secs(60 * n);
         let secs = Duration::from_secs;
@@ -110,7 +110,7 @@ pub enum QueueSpecError {
     Concurrency {
         /// The queue.
         queue: QueueName,
-        /// What was asked for.
+        /// The given value.
         got: u32,
     },
     /// Too frequent polling.
@@ -137,11 +137,11 @@ pub enum Colour {
     Yellow,
 }
 
-/// Who is told when a job of the queue is given up.
+/// The channel for a notification when a job of the queue is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Escalation {
-    /// Nobody.
+    /// No notification.
     #[default]
     None,
     /// The person on call, at once.
@@ -152,25 +152,26 @@ pub enum Escalation {
     Digest,
 }
 
-/// That a queue is paused: nothing of it is claimed.
+/// The pause of a queue: none of its jobs is claimed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pause {
     /// Since when.
     pub since: Timestamp,
-    /// Why, in the words of whoever did it.
+    /// Why, in the words of the person who paused it.
     pub reason: Option<String>,
     /// When it ends by itself.
     pub until: Option<Timestamp>,
 }
 
 impl Pause {
-    /// Stands for a pause that cannot be read: the queue stays paused until it is resumed, and shows why.
+    /// Creates a pause in place of one that cannot be read: the queue stays paused until it is resumed,
+    /// and shows why.
     pub fn unreadable(why: &str) -> Self {
         let reason = format!("the stored pause cannot be read: {why}; resume the queue to replace it");
         Self { since: Timestamp::EPOCH, reason: Some(reason), until: None }
     }
 
-    /// Reads what a store keeps as JSON.
+    /// Reads the JSON that a store keeps.
     pub fn from_store(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_else(|why| Self::unreadable(&why.to_string()))
     }

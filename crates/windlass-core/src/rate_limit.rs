@@ -1,10 +1,11 @@
-//! Rate limits: so many per period for each key, and a burst. One instant is all that is remembered of a key: when its
-//! next token falls due if nothing was ever saved up (known elsewhere as GCRA).
+//! Rate limits: a number of tokens per period for each key, and a burst. Only one instant is stored for a
+//! key: when its next token falls due if no tokens were ever saved (known elsewhere as GCRA).
 //!
-//! Whoever shares a limit with other processes takes tokens in batches, so that the store is not asked for each job.
-//! A handful is at most what 100 ms bring, and lapses after 200 ms, whatever is left of it. What may lie unused in
-//! batches or be on its way is taken off the burst, so that the promise stays: in no stretch of time as long as the
-//! period are more than limit + burst used, while the store answers in time ([`RateLimit::answer_within`]).
+//! A process that shares a limit with other processes takes tokens in batches, so that it does not query
+//! the store for each job. A batch is at most the tokens of 100 ms, and lapses after 200 ms, whatever is
+//! left of it. Tokens that may lie unused in batches or be in flight are taken off the burst, so that the
+//! promise stays: in no span of time as long as the period are more than limit + burst used, while the
+//! store answers in time ([`RateLimit::answer_within`]).
 
 use std::time::Duration;
 
@@ -14,43 +15,43 @@ use crate::names::GroupName;
 use crate::outcome::bounded;
 use crate::payload::Payload;
 
-/// A handful is at most what this brings.
+/// A token batch holds at most the tokens of this span.
 pub const HANDFUL_SPAN: Duration = Duration::from_millis(100);
-/// What is left of a handful after this is gone.
+/// The remaining tokens of a batch lapse after this span.
 pub const HANDFUL_LAPSE: Duration = Duration::from_millis(200);
 
-/// So many per period, and a burst.
+/// A number of tokens per period, and a burst.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Tokens of a period.
+    /// Tokens of each period.
     pub limit: u32,
     /// The period.
     pub per: Duration,
-    /// Tokens that may be saved up.
+    /// The maximum number of unused tokens that are saved.
     pub burst: u32,
-    /// What has a line of its own.
+    /// Which jobs have tokens of their own.
     pub by: KeyBy,
 }
 
-/// By what jobs are told apart: each key has tokens of its own.
+/// The key by which jobs are told apart: each key has tokens of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum KeyBy {
-    /// Not at all: all jobs share the tokens.
+    /// No key: all jobs share the tokens.
     #[default]
     Nothing,
-    /// By their group.
+    /// The group of the job.
     Group,
-    /// By a value in their payload, named by a JSON pointer such as `/tenant`.
+    /// A value in the payload, named by a JSON pointer such as `/tenant`.
     Payload(String),
 }
 
 impl RateLimit {
-    /// So many per period, which may all be saved up, for all jobs together.
+    /// Creates a limit of a number of tokens per period, which may all be saved, for all jobs together.
     pub fn new(limit: u32, per: Duration) -> Self {
         Self { limit, per, burst: limit, by: KeyBy::Nothing }
     }
 
-    /// Checks what types cannot say.
+    /// Checks what types cannot express.
     pub fn check(&self) -> Result<(), RateLimitError> {
         if !(1..=RATE_MAX).contains(&self.limit) {
             return Err(RateLimitError::Limit { got: self.limit });
@@ -69,17 +70,17 @@ impl RateLimit {
         }
     }
 
-    /// The pace of a limit that one process keeps for itself.
+    /// Returns the pace of a limit that one process keeps for itself.
     pub fn pace(&self) -> Pace {
         let every = micros(self.per).div_euclid(i64::from(self.limit.max(1)));
         let rest = i64::from(micros(self.per) % i64::from(self.limit.max(1)) > 0);
         let every = (every + rest).max(1);
-        // Nobody saves up for longer than ten years, and sums of instants stay in range.
+        // No key saves tokens for longer than ten years, and sums of instants stay in range.
         let tolerance = every.saturating_mul(i64::from(self.burst.max(1)) - 1).min(micros(DELAY_MAX));
         Pace { every, tolerance, batch: 1 }
     }
 
-    /// The pace of a limit that processes share. Slow ones are asked for token by token.
+    /// Returns the pace of a limit that processes share. Tokens of slow limits are requested one by one.
     pub fn shared_pace(&self) -> Pace {
         let pace = self.pace();
         let batch = u32::try_from(micros(HANDFUL_SPAN) / pace.every).unwrap_or(u32::MAX);
@@ -87,13 +88,15 @@ impl RateLimit {
         if batch >= 2 && pace.tolerance >= lapse {
             return Pace { tolerance: pace.tolerance - lapse, batch, ..pace };
         }
-        // A single token is on its way for a while, too: two that were given a period apart may be used closer together.
+        // A single token is in flight for a while, too: two tokens that were granted a period apart may
+        // be used closer together.
         let late = micros(self.answer_within()) - pace.every;
         Pace { tolerance: pace.tolerance - late.max(0), ..pace }
     }
 
-    /// While the store answers within this time, processes that share the limit use no more than limit + burst in any period. The
-    /// time is taken off the burst, of which at least half is left; so it is shorter for a small burst of a fast limit.
+    /// Returns the answer time of the store within which the promise holds: processes that share the
+    /// limit use no more than limit + burst in any period. The time is taken off the burst, of which at
+    /// least half is left; so it is shorter for a small burst of a fast limit.
     pub fn answer_within(&self) -> Duration {
         let pace = self.pace();
         if micros(HANDFUL_SPAN) / pace.every >= 2 && pace.tolerance >= micros(HANDFUL_LAPSE) {
@@ -104,7 +107,7 @@ impl RateLimit {
 }
 
 impl KeyBy {
-    /// The key of a job. Those without one fairness key the empty key.
+    /// Returns the key of a job. Jobs without such a value share the empty key.
     pub fn key_of(&self, payload: &Payload, group: Option<&GroupName>) -> String {
         let key = match self {
             Self::Nothing => String::new(),
@@ -115,7 +118,7 @@ impl KeyBy {
     }
 }
 
-/// A text as it is, anything else as JSON.
+/// Returns a text as it is, anything else as JSON.
 fn value_at(payload: &Payload, pointer: &str) -> String {
     let value = payload.decode::<serde_json::Value>().unwrap_or_default();
     match value.pointer(pointer) {
@@ -128,37 +131,39 @@ fn value_at(payload: &Payload, pointer: &str) -> String {
 /// How tokens fall due, in microseconds. This is what a store needs to know of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// One token each.
+    /// The time between two tokens.
     pub every: i64,
-    /// How far ahead of their time tokens may be taken.
+    /// How far ahead of their due time tokens may be taken.
     pub tolerance: i64,
-    /// So many may be taken at once, to be used a little later.
+    /// The maximum number of tokens that may be taken at once, to be used a little later.
     pub batch: u32,
 }
 
-/// What a request for tokens brings.
+/// The result of a request for tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// So many tokens.
+    /// The number of granted tokens.
     pub granted: u32,
-    /// What is remembered of the key: before this instant, tokens come out of what was saved up.
+    /// The stored instant of the key: before this instant, tokens are taken from the saved ones.
     pub due: Timestamp,
-    /// When the next token falls due; nothing if one was granted.
+    /// The time until the next token falls due; `None` if one was granted.
     pub retry_after: Option<Duration>,
 }
 
 impl Taken {
-    /// Whether something else is to be remembered now: tokens were taken, or what was remembered lies further ahead than this
-    /// limit can bring it. If that stayed, a key would wait as long as an earlier, slower limit would have made it.
+    /// Whether a new instant must be stored: tokens were taken, or the stored instant lies further ahead
+    /// than this limit can bring it. If that stayed, a key would wait as long as an earlier, slower limit
+    /// would have made it.
     pub fn is_news(&self, remembered: Option<Timestamp>) -> bool {
         self.granted > 0 || remembered.is_some_and(|due| due > self.due)
     }
 }
 
-/// Decides how many tokens a request gets. `due` is what was remembered of the key.
+/// Decides how many tokens a request gets. `due` is the stored instant of the key.
 pub fn take(pace: Pace, due: Option<Timestamp>, wanted: u32, now: Timestamp) -> Taken {
     let now = now.as_micros();
-    // What lies further ahead than a limit can bring it was written by another clock, or under another limit.
+    // An instant further ahead than a limit can bring it was written by another clock, or under another
+    // limit.
     let furthest = now.saturating_add(pace.tolerance).saturating_add(pace.every);
     let from = due.map_or(now, |due| due.as_micros().clamp(now, furthest));
     let room = now.saturating_add(pace.tolerance) - from;
@@ -180,12 +185,13 @@ pub struct TokenBatch {
 }
 
 impl TokenBatch {
-    /// What a request brought that was sent at this instant of the asking process's clock.
+    /// Creates the batch that a request returned which was sent at this instant of the requesting
+    /// process's clock.
     pub fn new(granted: u32, sent_at: Timestamp) -> Self {
         Self { left: granted, lapses_at: sent_at.plus(HANDFUL_LAPSE), lapsed: false }
     }
 
-    /// Whether some were left when they lapsed.
+    /// Whether some tokens were left when they lapsed.
     pub fn has_lapsed(&self) -> bool {
         self.lapsed
     }
@@ -211,31 +217,31 @@ fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What is wrong with a rate limit.
+/// Why a rate limit is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RateLimitError {
-    /// None, or too many.
+    /// The limit is zero or too high.
     #[error("expected `limit` between 1 and {RATE_MAX}, got {got}")]
     Limit {
-        /// What was asked for.
+        /// The given value.
         got: u32,
     },
-    /// None, or too many.
+    /// The burst is zero or too high.
     #[error("expected `burst` between 1 and {RATE_MAX}, got {got}")]
     Burst {
-        /// What was asked for.
+        /// The given value.
         got: u32,
     },
-    /// Too short or too long.
+    /// The period is too short or too long.
     #[error("expected `per` between 1 ms and ten years, got {got:?}")]
     Per {
-        /// What was asked for.
+        /// The given value.
         got: Duration,
     },
-    /// Not a JSON pointer.
+    /// The pointer is not a JSON pointer.
     #[error("expected a JSON pointer that begins with a slash, such as /tenant, got {got:?}")]
     Pointer {
-        /// What was asked for.
+        /// The given value.
         got: String,
     },
 }

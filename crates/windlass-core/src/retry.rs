@@ -1,5 +1,5 @@
-//! When a failed job is tried again. Each policy is a pure function of (policy, failures, age, seed), so
-//! that its timetable can be printed before anything fails.
+//! Decides when a failed job is retried. Each policy is a pure function of (policy, failures, age, seed),
+//! so that its timetable can be printed before anything fails.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ mod timetable;
 
 pub use timetable::{Planned, timetable};
 
-/// How failures are followed up. `attempts` counts all tries: a job with 5 attempts is given up by its
+/// The policy after failures. `attempts` counts all attempts: a job with 5 attempts is dead after its
 /// fifth failure.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "policy", rename_all = "kebab-case")]
@@ -23,7 +23,7 @@ pub enum RetryPolicy {
         /// No delay is longer than this, before jitter.
         #[serde(with = "span::text", default = "default_exponential_max")]
         max: Duration,
-        /// Tries in all.
+        /// The maximum number of attempts.
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
@@ -35,7 +35,7 @@ pub enum RetryPolicy {
         /// The cap, before jitter.
         #[serde(with = "span::text", default = "default_backfill_max")]
         max: Duration,
-        /// Tries in all.
+        /// The maximum number of attempts.
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
@@ -44,11 +44,11 @@ pub enum RetryPolicy {
         /// One unit.
         #[serde(with = "span::text", default = "default_unit")]
         unit: Duration,
-        /// Tries in all.
+        /// The maximum number of attempts.
         #[serde(default = "default_fibonacci_attempts")]
         attempts: u32,
     },
-    /// By the age of the job: young ones often, old ones rarely, given up past the last tier.
+    /// By the age of the job: young jobs often, old jobs rarely, dead past the last tier.
     Progressive {
         /// From young to old.
         #[serde(default = "default_tiers")]
@@ -59,11 +59,11 @@ pub enum RetryPolicy {
         /// The delay.
         #[serde(with = "span::text")]
         every: Duration,
-        /// Tries in all.
+        /// The maximum number of attempts.
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
-    /// These delays, one after each failure, then given up.
+    /// These delays, one after each failure; after the last one the job is dead.
     List {
         /// The delays.
         delays: Vec<Delay>,
@@ -72,13 +72,13 @@ pub enum RetryPolicy {
     Never,
 }
 
-/// One step of a progressive policy: jobs younger than `max_age` are tried every `interval`.
+/// One step of a progressive policy: jobs younger than `max_age` are retried every `interval`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tier {
     /// Up to this age.
     #[serde(with = "span::text")]
     pub max_age: Duration,
-    /// One try every so often.
+    /// The time between two attempts.
     #[serde(with = "span::text")]
     pub interval: Duration,
 }
@@ -99,7 +99,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// `backfill` with its defaults: 2 min doubling to 60 min, five tries.
+    /// Creates `backfill` with its defaults: 2 min doubling to 60 min, five attempts.
     pub fn backfill() -> Self {
         Self::Backfill {
             base: default_backfill_base(),
@@ -108,24 +108,24 @@ impl RetryPolicy {
         }
     }
 
-    /// `fibonacci` with its default unit of a minute.
+    /// Creates `fibonacci` with its default unit of a minute.
     pub fn fibonacci() -> Self {
         Self::Fibonacci { unit: default_unit(), attempts: default_fibonacci_attempts() }
     }
 
-    /// `progressive` with its default tiers.
+    /// Creates `progressive` with its default tiers.
     pub fn progressive() -> Self {
         Self::Progressive { tiers: default_tiers() }
     }
 
-    /// How long to wait after the given number of failures, or nothing if it is time to give up.
-    /// `age` is the time since the job was put in, `seed` sets the jitter.
+    /// Returns how long to wait after the given number of failures, or `None` if the job is dead. `age`
+    /// is the time since the job was enqueued, `seed` sets the jitter.
     pub fn delay_after(&self, failures: u32, age: Duration, seed: u64) -> Option<Duration> {
         let band = self.band_after(failures, age)?;
         Some(band.at(unit_fraction(seed, failures)))
     }
 
-    /// The shortest and the longest delay that jitter allows, or nothing if it is time to give up.
+    /// Returns the shortest and the longest delay that jitter allows, or `None` if the job is dead.
     pub fn band_after(&self, failures: u32, age: Duration) -> Option<Band> {
         let failures = failures.max(1);
         if failures >= FAILURES_MAX {
@@ -154,7 +154,8 @@ impl RetryPolicy {
         Some(Band { shortest: band.shortest.min(DELAY_MAX), longest: band.longest.min(DELAY_MAX) })
     }
 
-    /// How many tries there are in all, where the policy counts them; else as many as any policy allows.
+    /// Returns the maximum number of attempts, where the policy counts them; otherwise as many as any
+    /// policy allows.
     pub fn attempts_max(&self) -> u32 {
         match self {
             Self::Exponential { attempts, .. }
@@ -167,7 +168,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The same policy with another number of tries, where the policy counts them.
+    /// Returns the policy with another number of attempts, where the policy counts them.
     #[must_use]
     pub fn with_attempts(mut self, new: u32) -> Self {
         match &mut self {
@@ -180,7 +181,7 @@ impl RetryPolicy {
         self
     }
 
-    /// The name of the policy, as configuration writes it.
+    /// Returns the name of the policy, as configuration writes it.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exponential { .. } => "exponential",
@@ -193,7 +194,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Checks what types cannot say: tries within limits, tiers in order.
+    /// Checks what types cannot express: attempts within limits, tiers in order.
     pub fn check(&self) -> Result<(), RetryPolicyError> {
         match self {
             Self::Exponential { attempts, .. }
@@ -233,10 +234,10 @@ impl RetryPolicy {
 /// Why a policy was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RetryPolicyError {
-    /// Too few or too many tries.
+    /// Too few or too many attempts.
     #[error("expected a retry policy with 1 to {FAILURES_MAX} attempts, got {got}")]
     Attempts {
-        /// What was asked for.
+        /// The given value.
         got: u32,
     },
     /// A delay of more than ten years.
@@ -252,12 +253,12 @@ pub enum RetryPolicyError {
     TiersOutOfOrder,
 }
 
-/// Between which limits jitter chooses a delay.
+/// The limits between which jitter chooses a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Band {
-    /// The shortest.
+    /// The shortest delay.
     pub shortest: Duration,
-    /// The longest.
+    /// The longest delay.
     pub longest: Duration,
 }
 
@@ -283,8 +284,8 @@ fn fibonacci(n: u32) -> u32 {
     current
 }
 
-/// A fraction from 0 to 1 out of the seed: the finaliser of SplitMix64, which spreads neighbouring seeds
-/// (job ids are neighbours) over the whole range.
+/// Returns a fraction from 0 to 1 computed from the seed: the finaliser of SplitMix64, which spreads
+/// neighbouring seeds (job ids are neighbours) over the whole range.
 fn unit_fraction(seed: u64, failures: u32) -> f64 {
     let mut mixed = seed ^ (u64::from(failures) << 48) ^ 0x9e37_79b9_7f4a_7c15;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,10 @@
-//! When something runs again and again: every so often, at times of day, by a cron expression; in a time zone, within
-//! a window. Pure: a schedule is a text, and its ticks are a function of the text, the holidays and two instants.
+//! Recurring schedules: at an interval, at times of day, or by a cron expression; in a time zone, within
+//! a window. Pure: a schedule is a text, and its ticks are a function of the text, the holidays and two
+//! instants.
 //!
-//! Read it in this order: [`Cadence`] is how often, [`Window`] when it may run at all, [`Zone`] whose clocks count,
-//! [`Ticks`] when it runs, [`catch_up`] what happens to ticks that nobody saw, [`backfill`] which ones lie in a past range.
+//! Read it in this order: [`Cadence`] is how often it runs, [`Window`] when it may run at all, and
+//! [`Zone`] the time zone of its clocks. [`Ticks`] computes when it runs, [`catch_up`] decides about
+//! ticks that no process noticed in time, and [`backfill`] lists the ticks in a past range.
 
 use std::fmt;
 
@@ -34,10 +36,11 @@ pub use zone::{ClockChange, Zone};
 
 use crate::clock::Timestamp;
 
-/// Bytes of a name that is compared with those of all zones.
+/// Bytes of the longest name that is compared with those of all zones.
 const ZONE_NAME_BYTES_MAX: usize = 64;
 
-/// When something runs. Made from text, and written as one canonical text that reads back as the same schedule.
+/// A recurring schedule. Made from text, and written as one canonical text that reads back as the same
+/// schedule.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Schedule {
@@ -47,37 +50,39 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads a schedule such as `every 5m, 09:30-16:00, mon-fri, America/New_York`. Without a zone it is UTC.
+    /// Parses a schedule such as `every 5m, 09:30-16:00, mon-fri, America/New_York`. Without a zone it is
+    /// UTC.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         parse::parse(text, None)
     }
 
-    /// Reads a schedule whose zone was named apart. If the text names another one it is refused.
+    /// Parses a schedule whose zone is given separately. Refuses a text that names another zone.
     pub fn parse_in(text: &str, zone: Zone) -> Result<Self, ScheduleError> {
         parse::parse(text, Some(zone))
     }
 
-    /// How often.
+    /// Returns how often it runs.
     pub fn cadence(&self) -> &Cadence {
         &self.cadence
     }
 
-    /// When it may run at all.
+    /// Returns when it may run at all.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// Whose clocks count.
+    /// Returns the time zone of its clocks.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// The ticks after an instant. Each is searched for fifty years, and then there is no further one.
+    /// Returns the ticks after an instant. The search for each tick ends after fifty years, and then
+    /// there is no further one.
     pub fn ticks_after<'a>(&'a self, after: Timestamp, holidays: &'a Holidays) -> Ticks<'a> {
         Ticks::after(self, holidays, after)
     }
 
-    /// The ticks after an instant and no later than another.
+    /// Returns the ticks after an instant and no later than another.
     pub fn ticks_between<'a>(
         &'a self,
         after: Timestamp,
@@ -87,14 +92,15 @@ impl Schedule {
         Ticks::between(self, holidays, after, until)
     }
 
-    /// In plain words: `every 5 minutes from 09:00 to 16:55, Monday to Friday, New York time`.
+    /// Describes it in plain words: `every 5 minutes from 09:00 to 16:55, Monday to Friday, New York
+    /// time`.
     pub fn words(&self) -> String {
         words::schedule(self)
     }
 }
 
 impl fmt::Display for Schedule {
-    /// The canonical text.
+    /// Writes the canonical text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}, {}", self.cadence, self.window, self.zone)
     }

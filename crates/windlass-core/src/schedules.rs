@@ -1,14 +1,16 @@
-//! Schedules that a store keeps, and the jobs that they make.
+//! Schedules that a store keeps, and the jobs that they enqueue.
 //!
-//! [`spec`] is what somebody declares, [`record`] what a store keeps of it, [`acts`] what people do to it, [`fire`] what is
-//! to be done when it is due. All of that is pure: it reads a [`StoredSchedule`] and makes a [`ScheduleChange`]. A store does
-//! two things, reads schedules and applies changes.
+//! [`spec`] is the declaration of a schedule, and [`record`] is what a store keeps of it. [`acts`] are
+//! the changes that people and programs make, and [`fire`] decides the change for a due schedule. All of
+//! that is pure: it reads a [`StoredSchedule`] and makes a [`ScheduleChange`]. A store does two things:
+//! it reads schedules and applies changes.
 //!
-//! **One tick makes at most one job, whoever fires.** A change names the version that it was decided from, and is applied as a
-//! whole, its jobs included, by one transaction or script, only if that is still the version. So of two processes that decide
-//! about one tick, one is told that somebody was faster; and one that slept between deciding and writing writes nothing. Beside
-//! that, the job of a tick holds the key `schedule/NAME/TICK` for [`TICK_KEPT`]: a row
-//! written with the job, which is asked for again when somebody fills a range that has passed.
+//! **One tick makes at most one job, whichever process fires it.** A change names the version that it was
+//! decided from. One transaction or script applies it as a whole, including its jobs, only if that is
+//! still the version. So of two processes that decide about one tick, one gets the answer that the other
+//! was faster; and a process that slept between deciding and writing writes nothing. In addition, the job
+//! of a tick holds the key `schedule/NAME/TICK` for [`TICK_KEPT`]: a row written with the job, which is
+//! checked again when a range that has passed is backfilled.
 
 pub mod spec;
 pub mod record;
@@ -34,42 +36,46 @@ pub use spec::{
     GivesWay, JobTemplate, Origin, Overlap, Overlapping, ScheduleSpec, ScheduleSpecError, end_makes_room,
 };
 
-/// Where schedules are kept. Each method is one statement, script or transaction, on the store's clock. There is no engine that
-/// keeps none, so there is no method that says so.
+/// Stores schedules. Each method is one statement, script or transaction, on the store's clock. Every
+/// engine keeps schedules, so no method reports that an engine keeps none.
 #[async_trait]
 pub trait Schedules: Send + Sync + 'static {
-    /// Schedules, and the store's now.
+    /// Reads schedules, and the store's current time.
     async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead>;
 
-    /// Applies changes, each as a whole or not at all: only if the schedule still has the version that the change was decided
-    /// from. Its jobs are put in by the same transaction or script. One change does not spoil another.
+    /// Applies changes, each as a whole or not at all: only if the schedule still has the version that
+    /// the change was decided from. The same transaction or script enqueues its jobs. The failure of one
+    /// change does not affect the others.
     async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>>;
 }
 
 /// Which schedules to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhichSchedules {
-    /// These, as far as they are there; at most [`SCHEDULES_PER_CALL_MAX`].
+    /// The named schedules, as far as they are stored; at most [`SCHEDULES_PER_CALL_MAX`].
     Named(Vec<ScheduleName>),
-    /// By name, after the end of another page; at most so many, and never more than [`LIST_PAGE_MAX`].
+    /// A page of schedules by name, after the end of another page; at most this number, and never more
+    /// than [`LIST_PAGE_MAX`].
     After(Option<PageEnd>, u32),
-    /// Those that somebody has to look at now, longest due first, after the end of another page; at most so many, and never more
-    /// than [`SCHEDULES_PER_CALL_MAX`]. Whoever fires passes over what it cannot fire by this, which would else stand before all
-    /// others for ever.
+    /// The schedules that must be checked now, longest due first, after the end of another page; at most
+    /// this number, and never more than [`SCHEDULES_PER_CALL_MAX`]. By the page end, a process that fires
+    /// schedules skips those that it cannot fire, which would otherwise stay ahead of all others for
+    /// ever.
     Due(Option<PageEnd>, u32),
 }
 
-/// Where a page of schedules ended, to read on from. It may be a row that cannot be read, whose name may be no name.
+/// The end of a page of schedules, from which to read on. It may be a row that cannot be read, whose name
+/// may be invalid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageEnd {
-    /// When somebody has to look at the last one, by what the store keeps of that.
+    /// When the last schedule of the page must be checked, according to the store.
     pub look_at: Option<Timestamp>,
-    /// What it is called.
+    /// The name of the last schedule of the page.
     pub name: String,
 }
 
 impl WhichSchedules {
-    /// Refuses a request for more than is given at once.
+    /// Refuses a request for more schedules than one call may return.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Named(names) => within(SCHEDULES_PER_CALL_MAX, "schedules", names.len()),
@@ -77,7 +83,7 @@ impl WhichSchedules {
         }
     }
 
-    /// How many are given at the most.
+    /// Returns the maximum number of schedules in the answer.
     pub fn limit(&self) -> u32 {
         match self {
             Self::Named(names) => u32::try_from(names.len()).unwrap_or(u32::MAX),
@@ -90,42 +96,45 @@ impl WhichSchedules {
 /// Schedules of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedulesRead {
-    /// Those that were asked for.
+    /// The requested schedules.
     pub schedules: Vec<StoredSchedule>,
-    /// Those of them that cannot be read, with their versions: the store was changed by hand, or by a newer program. They can be
-    /// removed.
+    /// The requested schedules that cannot be read, with their versions: the store was changed by hand,
+    /// or by a newer program. They can be removed.
     pub damaged: Vec<(ScheduleName, u64)>,
-    /// Where this page ended; nothing if it is empty.
+    /// The end of this page; `None` if it is empty.
     pub end: Option<PageEnd>,
-    /// When somebody has to look next, of all schedules that are not due yet.
+    /// The earliest time at which a schedule must be checked, of all schedules that are not due yet.
     pub next: Option<Timestamp>,
-    /// The store's now.
+    /// The current time by the store's clock.
     pub now: Timestamp,
 }
 
-/// What a schedule becomes, and the jobs that are put in with it.
+/// A change of a schedule, and the jobs that are enqueued with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleChange {
-    /// Which.
+    /// The schedule.
     pub name: ScheduleName,
     /// The version that this was decided from; 0 if there was none.
     pub read: u64,
-    /// What is kept from now on; nothing to remove it.
+    /// The record to store; `None` removes the schedule.
     pub to: Option<Box<ScheduleRecord>>,
-    /// What is put in if the change is applied; only beside a record.
+    /// The jobs to enqueue if the change is applied; only together with a record.
     pub jobs: Vec<NewJob>,
-    /// What happens to the job if the one before it is still live. Other than [`Overlap::Allow`] it is for one job.
+    /// What happens to the job if the previous job is still live. Any value other than [`Overlap::Allow`]
+    /// requires a single job.
     pub overlap: Overlap,
-    /// The ticks of the jobs, in their order; none if somebody asked for them by hand. That one made no job is kept with the schedule:
-    /// see [`kept`](Self::kept).
+    /// The ticks of the jobs, in their order; none if a person requested the jobs. A tick that made no
+    /// job is noted with the schedule: see [`kept`](Self::kept).
     pub ticks: Vec<Timestamp>,
-    /// Whether somebody asked for the jobs by hand. Then the schedule's last job stays the one it is, by which overlapping is decided.
+    /// Whether a person requested the jobs. Then the schedule's last job, by which overlapping is
+    /// decided, stays the same.
     pub by_hand: bool,
 }
 
 impl ScheduleChange {
-    /// What is kept once the change was applied and its jobs got these answers: the first tick that made none is told with the
-    /// schedule, by the step that fires. Told by a second call, it would be lost with a process that died in between.
+    /// Returns the record to store once the change was applied and its jobs got these answers. The step
+    /// that fires also records the first tick that made no job. If a second call recorded it, the alert
+    /// would be lost with a process that died in between.
     pub fn kept(&self, jobs: &[Put], now: Timestamp) -> Option<ScheduleRecord> {
         let mut record = self.to.as_deref()?.clone();
         let made_none = self.ticks.iter().zip(jobs).find_map(|(tick, put)| record.news_of(*tick, put));
@@ -133,40 +142,41 @@ impl ScheduleChange {
         Some(record)
     }
 
-    /// The last job of the schedule from now on, given what became of the jobs.
+    /// Returns the last job of the schedule from now on, given the results of the jobs.
     pub fn last_job(&self, jobs: &[Put], before: Option<JobId>) -> Option<JobId> {
         let new = jobs.iter().filter_map(Put::new_job).next_back().filter(|_| !self.by_hand);
         new.or(before)
     }
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScheduleChanged {
     /// It was applied.
     Done {
-        /// The version from now on; of one that was removed, the last it had.
+        /// The version from now on; for a removed schedule, its last version.
         version: u64,
-        /// What became of each job.
+        /// The result for each job.
         jobs: Vec<Put>,
     },
-    /// Somebody else has changed or removed the schedule since it was read. Nothing was written: read again, decide again.
+    /// Another process has changed or removed the schedule since it was read. Nothing was written: read
+    /// again, decide again.
     Changed,
-    /// There are [`SCHEDULES_MAX`] others.
+    /// The store already keeps [`SCHEDULES_MAX`] other schedules.
     NoRoom,
 }
 
-/// What became of a job of a schedule.
+/// The result of enqueuing a job of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
     /// The answer of the enqueue. [`EnqueueAnswer::Duplicate`] names the job that this tick made before.
     Answered(EnqueueAnswer),
-    /// It was left out, because this one is still live.
+    /// The job was not enqueued, because this job of the schedule is still live.
     Overlaps(JobId),
 }
 
 impl Put {
-    /// The job that was made.
+    /// Returns the new job, if one was enqueued.
     pub fn new_job(&self) -> Option<JobId> {
         match self {
             Self::Answered(EnqueueAnswer::New(id)) => Some(*id),
@@ -175,7 +185,7 @@ impl Put {
     }
 }
 
-/// Refuses changes that no store could apply as they are meant.
+/// Refuses changes that no store could apply as intended.
 pub fn check_changes(changes: &[ScheduleChange]) -> Result<()> {
     within(SCHEDULES_PER_CALL_MAX, "schedules", changes.len())?;
     within(ENQUEUE_BATCH_MAX, "jobs of schedules", changes.iter().map(|change| change.jobs.len()).sum())?;
@@ -208,13 +218,13 @@ pub fn check_changes(changes: &[ScheduleChange]) -> Result<()> {
     Ok(())
 }
 
-/// The version that follows another. It is no lower than the store's time, so that one that was removed and stored again does
-/// not get a version that somebody remembers.
+/// Returns the version that follows another. It is no lower than the store's time, so that a schedule
+/// that was removed and stored again does not get a version that some process still remembers.
 pub fn next_version(read: u64, now: Timestamp) -> u64 {
     (read + 1).max(u64::try_from(now.as_micros()).unwrap_or(0))
 }
 
-/// Why the last job of a schedule was cancelled when its next tick came.
+/// Returns the reason with which the last job of a schedule is cancelled when its next tick comes.
 pub fn replaced_by(name: &ScheduleName) -> String {
     format!("replaced by the next tick of schedule {name}")
 }

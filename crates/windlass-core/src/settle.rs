@@ -1,5 +1,5 @@
-//! What becomes of a job after an attempt: the outcome and the retry policy give a transition, which an
-//! engine stores if the claim still holds.
+//! Decides the transition of a job after an attempt: the outcome and the retry policy give a transition,
+//! which an engine stores if the claim still holds.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::limits::{DELAY_MAX, ERROR_BYTES_MAX, OUTPUT_BYTES_MAX, REASON_BYTES_M
 use crate::outcome::{AttemptOutcome, ErrorKind, JobError, bounded};
 use crate::retry::RetryPolicy;
 
-/// Decides what becomes of a job. `age` is how long ago it was put in.
+/// Decides the transition of a job. `age` is the time since its enqueue.
 pub fn settle(job: &Job, outcome: AttemptOutcome, policy: &RetryPolicy, age: Duration) -> Transition {
     match outcome {
         AttemptOutcome::Done(result) => Transition::Succeed { result },
@@ -36,49 +36,49 @@ pub fn settle(job: &Job, outcome: AttemptOutcome, policy: &RetryPolicy, age: Dur
     }
 }
 
-/// What an engine is to store for a job that ran.
+/// The transition that an engine must store for a job that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transition {
-    /// Done.
+    /// The job succeeded.
     Succeed {
         /// The result as JSON.
         result: Option<String>,
     },
-    /// Failed; due again after a delay.
+    /// The job failed; due again after a delay.
     Retry {
-        /// The delay, counted from the store's now.
+        /// The delay, counted from the store's current time.
         after: Duration,
         /// Why.
         error: JobError,
     },
-    /// Put back by its handler until later, at no cost.
+    /// The handler snoozed the job until later, at no cost.
     Snooze {
-        /// The delay, counted from the store's now.
+        /// The delay, counted from the store's current time.
         after: Duration,
     },
-    /// Put back by a policy until a gate opens, at no cost; the due time stays.
+    /// A policy parked the job until a gate opens, at no cost; the due time stays.
     Park {
         /// The gate.
         gate: Gate,
     },
-    /// Given up.
+    /// The job is dead.
     Bury {
         /// Why.
         error: JobError,
     },
-    /// Stopped.
+    /// The job is cancelled.
     Cancel {
         /// Why.
         why: String,
     },
-    /// Given back because the worker ends, at no cost; the due time stays.
+    /// The worker that stops releases the job, at no cost; the due time stays.
     Release {
         /// Whether the handler had been called.
         started: bool,
     },
 }
 
-/// Where a job lands and with which counters: what is written, on every engine alike.
+/// The place and counters of a job after a transition: what is written, on every engine alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppliedTransition {
     /// The new counters.
@@ -87,7 +87,7 @@ pub struct AppliedTransition {
     pub place: Place,
 }
 
-/// Where a job lands.
+/// The place of a job after a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// It waits again.
@@ -97,17 +97,17 @@ pub enum Place {
         /// What holds it back.
         gate: Option<Gate>,
     },
-    /// It is done.
+    /// It succeeded.
     Succeeded {
         /// The result as JSON.
         result: Option<String>,
     },
-    /// It is given up.
+    /// It is dead.
     Dead {
         /// Why.
         error: JobError,
     },
-    /// It is stopped.
+    /// It is cancelled.
     Cancelled {
         /// Why.
         why: String,
@@ -115,8 +115,8 @@ pub enum Place {
 }
 
 impl AppliedTransition {
-    /// The same, unless somebody asked the job to stop while it ran: then it ends as cancelled. For what
-    /// becomes of a job without its worker's word, such as [`after_crash`]; [`Transition::apply`] asks itself.
+    /// Turns the result into a cancellation if the job was asked to stop while it ran. For transitions
+    /// without its worker's report, such as [`after_crash`]; [`Transition::apply`] checks this itself.
     #[must_use]
     pub fn or_cancelled(mut self, cancel_requested: Option<&str>) -> Self {
         if let Some(why) = cancel_requested {
@@ -127,8 +127,8 @@ impl AppliedTransition {
 }
 
 impl Transition {
-    /// Where this transition takes a running job. `due` and `counters` are those of the stored row;
-    /// `cancel_requested` is the reason if somebody asked the job to stop while it ran.
+    /// Returns where this transition takes a running job. `due` and `counters` are those of the stored
+    /// row; `cancel_requested` is the reason if the job was asked to stop while it ran.
     pub fn apply(
         self,
         now: Timestamp,
@@ -155,7 +155,7 @@ impl Transition {
         AppliedTransition { counters, place }
     }
 
-    /// The same with every text within its limit.
+    /// Returns the transition with every text truncated to its limit.
     #[must_use]
     pub fn bounded(self) -> Self {
         let cut = |error: JobError| JobError { text: bounded(error.text, ERROR_BYTES_MAX), ..error };
@@ -167,7 +167,7 @@ impl Transition {
         }
     }
 
-    /// The error that this transition carries.
+    /// Returns the error that this transition carries.
     pub fn error(&self) -> Option<&JobError> {
         match self {
             Self::Retry { error, .. } | Self::Bury { error } => Some(error),
@@ -175,7 +175,7 @@ impl Transition {
         }
     }
 
-    /// How the attempt is remembered; nothing if the handler never started. A requested cancel wins.
+    /// Returns how the attempt is recorded; `None` if the handler never started. A requested cancel wins.
     pub fn ending(&self, cancel_requested: bool) -> Option<AttemptEnding> {
         match self {
             Self::Park { .. } | Self::Release { started: false } => None,
@@ -189,8 +189,9 @@ impl Transition {
         }
     }
 
-    /// How long ago the job ended, if this ends it: with its attempt, of which the report may come late. A job whose
-    /// handler never started has no such end, so one that was asked to stop ends now.
+    /// Returns how long ago the job ended, if this transition ends it: with its attempt, of which the
+    /// report may come late. A job whose handler never started has no such end, so a job that was asked
+    /// to stop ends now.
     pub fn ended_ago(&self, report: &AttemptReport) -> Duration {
         if self.is_unstarted() { Duration::ZERO } else { report.ended_ago }
     }
@@ -200,7 +201,8 @@ impl Transition {
         matches!(self, Self::Park { .. } | Self::Release { started: false })
     }
 
-    /// A claim counts an attempt; here it is taken back if the handler never started.
+    /// Updates the counters. A claim counts an attempt; here it is subtracted again if the handler never
+    /// started.
     fn counted(&self, counters: Counters) -> Counters {
         Counters {
             attempts: counters.attempts.saturating_sub(u32::from(self.is_unstarted())),
@@ -212,22 +214,23 @@ impl Transition {
 }
 
 /// A transition for one claimed job, with the report of the attempt. Made by [`Claimed::settled`], which
-/// takes the claim away, so that there is no second end.
+/// consumes the claim, so that there is no second end.
 ///
 /// [`Claimed::settled`]: crate::claim::Claimed::settled
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    /// Whose end this is.
+    /// The claim that ends.
     pub fence: Fence,
-    /// What becomes of the job.
+    /// The transition of the job.
     pub transition: Transition,
-    /// What is to be remembered of the attempt.
+    /// The record of the attempt.
     pub report: AttemptReport,
 }
 
 impl Settlement {
-    /// The same as it is stored: every text within its limit, and a result only if the job's type keeps it.
-    /// One that is too long costs the job nothing; the output says that it is gone.
+    /// Returns the settlement as it is stored: every text within its limit, and a result only if the
+    /// job's type keeps it. A result that is too long costs the job nothing; the output says that it was
+    /// dropped.
     #[must_use]
     pub fn bounded(self, keep_result: bool) -> Self {
         let Self { fence, transition, mut report } = self;
@@ -242,26 +245,27 @@ impl Settlement {
     }
 }
 
-/// What a worker tells of an attempt.
+/// A worker's report of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttemptReport {
     /// How long the handler ran.
     pub ran_for: Duration,
-    /// How long ago it ended, measured when the report is sent; also when it is sent again. A duration, so that no
-    /// worker's clock is asked.
+    /// How long ago it ended, measured when the report is sent; measured again when it is sent again. A
+    /// duration, so that no worker's clock is used.
     pub ended_ago: Duration,
-    /// What the handler wrote, bounded.
+    /// The output of the handler, bounded.
     pub output: Option<String>,
 }
 
 impl AttemptReport {
-    /// When the attempt started and ended, by the store's now: a report may come long after the end that it tells of.
+    /// Returns when the attempt started and ended, by the store's current time: a report may come long
+    /// after the end that it describes.
     pub fn span(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let ended_at = now.minus(self.ended_ago);
         (ended_at.minus(self.ran_for), ended_at)
     }
 
-    /// A result that is short enough to be kept; else a line about it is left here.
+    /// Returns a result that is short enough to be stored; otherwise adds a note about it to the output.
     fn fitting(&mut self, result: Option<String>) -> Option<String> {
         let bytes = result.as_ref().map_or(0, String::len);
         if bytes <= RESULT_BYTES_MAX {
@@ -279,17 +283,17 @@ impl AttemptReport {
     }
 }
 
-/// What became of a settlement.
+/// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// It was written, now or when it was sent before: the settling token stays readable.
+    /// It was written, now or by an earlier request: the settling token stays readable.
     Applied,
     /// The caller no longer holds the claim. Nothing was written.
     ClaimLost,
 }
 
-/// What becomes of a job whose worker died. `beside` are the other jobs that the worker held: one of them may
-/// be the killer, so a dead letter names them.
+/// Decides the transition of a job whose worker died. `beside` are the other jobs that the worker held:
+/// one of them may be the cause, so a dead letter names them.
 pub fn after_crash(
     counters: Counters,
     due: Timestamp,
@@ -301,7 +305,7 @@ pub fn after_crash(
         let times = counters.crashes;
         let neighbours = name_some(beside);
         let text = format!(
-            "its worker died {times} times while holding it (this time it held {neighbours}); a job that kills its process is given up"
+            "its worker died {times} times while holding it (this time it held {neighbours}); a job that kills its process is moved to the dead-letter queue"
         );
         Place::Dead { error: JobError::new(ErrorKind::Crashed, text) }
     } else {
@@ -310,7 +314,7 @@ pub fn after_crash(
     AppliedTransition { counters, place }
 }
 
-/// The error that is noted for an attempt that ended with its worker.
+/// Returns the error that is recorded for an attempt that ended with its worker.
 pub fn crash_error() -> JobError {
     JobError::new(ErrorKind::Crashed, "the worker died while it held this job")
 }

@@ -9,12 +9,13 @@ pub struct ParseSpanError {
     got: String,
 }
 
-/// Reads a span such as `1h 30m`. Days have 24 hours; negative spans are refused.
+/// Parses a span such as `1h 30m`. Days have 24 hours; negative spans are refused.
 pub fn parse_span(text: &str) -> Result<Duration, ParseSpanError> {
     read_span(text.trim()).ok_or_else(|| ParseSpanError { got: text.chars().take(40).collect() })
 }
 
-/// The duration parser knows no days, since a calendar day may have 23 or 25 hours. Ours always has 24.
+/// Parses a span with days. The duration parser knows no days, since a calendar day may have 23 or 25
+/// hours. Here a day always has 24.
 fn read_span(text: &str) -> Option<Duration> {
     let Some((days, rest)) = text.split_once('d') else { return read_clock_units(text) };
     let days: u64 = days.trim().parse().ok()?;
@@ -30,7 +31,7 @@ fn read_clock_units(text: &str) -> Option<Duration> {
     Duration::try_from(span).ok()
 }
 
-/// Writes a span the way people do, rounded to what they can use: `1h 30m`, `22.5s`, `3ms`.
+/// Formats a span the way people write it, rounded to a useful precision: `1h 30m`, `22.5s`, `3ms`.
 pub fn show_span(span: Duration) -> String {
     let secs = span.as_secs();
     match secs {

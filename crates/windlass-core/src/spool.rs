@@ -1,10 +1,13 @@
-//! What an engine must know to keep jobs for another one that is away, and to give them back exactly once.
+//! What an engine must provide to keep jobs for another one that is unavailable, and to return them
+//! exactly once.
 //!
-//! Jobs that leave are *staged*, a batch at a time: they wait behind a gate of their own, and the batch notes the request under
-//! which it goes to the primary and the place of each job in it. That outlives the process, so whoever finds it sends the same
-//! request again, which the primary answers from its receipt; only then are the jobs ended here. An enqueue whose answer
-//! got lost when the primary went away is staged from the start: it may be there already, so nobody may run it here.
-//! What is staged cannot be claimed, cancelled, purged, changed or expire, so a batch stays as it was sent.
+//! Jobs that leave the spool are *staged*, a batch at a time: they wait behind a gate of their own, and
+//! the batch stores the request under which it goes to the primary and the position of each job in it.
+//! That outlives the process, so any process that finds the batch sends the same request again, which the
+//! primary answers from its receipt; only then are the jobs ended here. An enqueue whose answer was lost
+//! when the primary became unavailable is staged from the start: the primary may have the jobs already,
+//! so no worker may run them here. Staged jobs cannot be claimed, cancelled, purged, changed or expire,
+//! so a batch stays as it was sent.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -20,17 +23,19 @@ use crate::job::{Job, JobId};
 use crate::limits::RECEIPT_TTL;
 use crate::names::TypeName;
 
-/// An engine that can keep jobs for another.
+/// An engine that can keep jobs for another engine.
 #[async_trait]
 pub trait Spool: Engine {
-    /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and stages them under the same request, which
-    /// was first sent so long ago. All or none: if one is refused, that is an error, and nothing is stored.
+    /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and stages them under the same
+    /// request, which was first sent this long ago. All or none: if one job is refused, the call returns
+    /// an error, and nothing is stored.
     async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration)
     -> Result<Vec<EnqueueAnswer>>;
 
-    /// Stages the oldest jobs that were never claimed, but for these. Those without a handler here are
-    /// among them, since there may be one elsewhere. How many go together, [`Packing`] says; which must wait
-    /// for the batch of another process, [`Following`] says. Nothing if there are none.
+    /// Stages the oldest jobs that were never claimed, except the jobs in `but`. Jobs without a handler
+    /// here are included, since another process may have one. [`Packing`] decides how many jobs go
+    /// together. [`Following`] decides which jobs must wait for the batch of another process. Returns
+    /// `None` if there are none.
     async fn stage(
         &self,
         request: RequestId,
@@ -39,74 +44,76 @@ pub trait Spool: Engine {
         following: &Following,
     ) -> Result<Option<StagedBatch>>;
 
-    /// Batches that are staged, oldest first, at most `limit`, those after this one.
+    /// Lists the staged batches after this one, oldest first, at most `limit`.
     async fn staged(&self, after: Option<&StagedBatch>, limit: u32) -> Result<Vec<StagedBatch>>;
 
-    /// A batch and its jobs that are still here, in order, as they are at one instant. Nothing if it is over.
+    /// Returns a batch and its jobs that are still here, in order, as they are at one instant. `None` if
+    /// the batch is over.
     async fn still_staged(&self, request: RequestId) -> Result<Option<(StagedBatch, Vec<Job>)>>;
 
-    /// Ends a batch, all at once: jobs with a reason are cancelled for it, the others wait as before. Tells whether it was
-    /// still there.
+    /// Ends a batch, all at once: jobs with a reason are cancelled for it, the others wait as before.
+    /// Returns whether the batch was still there.
     async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool>;
 
-    /// Ends a batch of which nothing is in the primary: its jobs wait here as before. Only if it is younger than this, for
-    /// somebody else may have sent an older one meanwhile. Tells whether it was so.
+    /// Ends a batch of which the primary has nothing: its jobs wait here as before. Only if it is younger
+    /// than this, for another process may have sent an older batch meanwhile. Returns whether that was
+    /// so.
     async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool>;
 
-    /// Why it cannot be used yet, if it is still being opened. Until then each call fails.
+    /// Returns why the spool cannot be used yet, if it is still being opened. Until then each call fails.
     fn trouble(&self) -> Option<String> {
         None
     }
 }
 
-/// How much goes together.
+/// The maximum size of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchMost {
-    /// At most so many jobs.
+    /// The maximum number of jobs.
     pub jobs: u32,
-    /// No further job once their payloads have so many bytes.
+    /// No further job is added once the payloads have this number of bytes.
     pub bytes: usize,
 }
 
-/// What a batch leaves where it is.
+/// The jobs that are not staged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeftOut {
     /// Jobs of these types.
     pub types: BTreeSet<TypeName>,
-    /// These jobs.
+    /// The jobs with these ids.
     pub jobs: Vec<JobId>,
 }
 
 impl LeftOut {
-    /// Whether a job stays.
+    /// Whether a job is not staged.
     pub fn has(&self, job: &Job) -> bool {
         self.types.contains(&job.job_type) || self.jobs.contains(&job.id)
     }
 }
 
-/// How a process stays behind the batches that other processes of the same spool are moving: two batches on
-/// their way at once can arrive in either order. Only a batch that no other process may touch yet is waited
-/// for; one that is older is taken over and moved first, so a dead process stops the others for no longer
-/// than that takes.
+/// Keeps a process behind the batches that other processes of the same spool are moving: two batches in
+/// flight at once can arrive in either order. A process waits only for a batch that no other process may
+/// touch yet; an older batch is taken over and moved first, so a dead process stops the others for no
+/// longer than that takes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Following {
     /// Batches of this process, which it moves itself before it stages more.
     pub ours: HashSet<RequestId>,
-    /// Batches of others that are older are taken over.
+    /// Batches of other processes that are older than this are taken over.
     pub adopt_after: Duration,
 }
 
 impl Following {
-    /// The oldest job of a batch that another process may be moving now: no job from there on may be set
-    /// aside. Jobs that this process leaves where they are hold back no others: it has passed them already.
+    /// Returns the oldest job of a batch that another process may be moving now: no job from there on may
+    /// be staged. Jobs that this process does not stage hold back no others: it has passed them already.
     pub fn oldest_ahead(&self, staged: &StagedBatch, but: &LeftOut, now: Timestamp) -> Option<JobId> {
         let is_ahead = !self.ours.contains(&staged.request) && staged.is_younger_than(self.adopt_after, now);
         staged.ids.iter().filter(|id| is_ahead && !but.jobs.contains(id)).min().copied()
     }
 }
 
-/// Fills a batch, oldest first. A job with a key goes alone: somebody's open transaction may hold its key, and must not hold up
-/// the others.
+/// Fills a batch, oldest first. A job with a key goes alone: an open transaction may hold its key, and
+/// must not hold up the other jobs.
 #[derive(Debug)]
 pub struct Packing {
     most: BatchMost,
@@ -116,17 +123,17 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new(most: BatchMost) -> Self {
         Self { most, bytes: 0, ids: Vec::new(), is_closed: false }
     }
 
-    /// Whether nothing more goes in.
+    /// Whether the batch takes no further job.
     pub fn is_full(&self) -> bool {
         self.is_closed || self.ids.len() >= self.most.jobs as usize || self.bytes >= self.most.bytes
     }
 
-    /// Puts the next oldest job in, unless the batch is to end before it.
+    /// Adds the next oldest job, unless the batch must end before it.
     pub fn add(&mut self, job: JobId, payload_bytes: usize, has_key: bool) {
         self.is_closed |= has_key;
         if !has_key || self.ids.is_empty() {
@@ -135,89 +142,91 @@ impl Packing {
         }
     }
 
-    /// The jobs that go together.
+    /// Returns the jobs that go together.
     pub fn into_ids(self) -> Vec<JobId> {
         self.ids
     }
 }
 
-/// Jobs that leave together, as they are sent.
+/// The jobs that leave together, as they are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedBatch {
-    /// The request under which the primary is asked.
+    /// The request under which the primary gets the jobs.
     pub request: RequestId,
-    /// When they were staged, or if the request was sent before, when that was; by the spool's clock.
+    /// When they were staged, or, if the request was sent before, when that was; by the spool's clock.
     pub since: Timestamp,
-    /// In the order of the request.
+    /// The jobs, in the order of the request.
     pub ids: Vec<JobId>,
 }
 
-/// How much sooner than receipts lapse they are no longer relied upon: clocks of two stores differ.
+/// How long before their expiry receipts are no longer relied upon: the clocks of two stores differ.
 const RECEIPT_MARGIN: Duration = Duration::from_secs(600);
 
 impl StagedBatch {
-    /// The gate behind which they wait.
+    /// Returns the gate behind which the jobs wait.
     pub fn gate(&self) -> Gate {
         gate_of(self.request)
     }
 
-    /// Whether the primary still has the receipt of the request, if it was done. Without it, to send the request again could
-    /// make second jobs, and a person must decide. A clock that went back says nothing.
+    /// Whether the primary still has the receipt of the request, if it applied the request. Without it,
+    /// sending the request again could make second jobs, and a person must decide. A clock that went back
+    /// says nothing.
     pub fn is_receipt_kept(&self, now: Timestamp) -> bool {
         let kept_until = self.since.plus(RECEIPT_TTL.saturating_sub(RECEIPT_MARGIN));
         self.since <= now && now < kept_until
     }
 
-    /// Whether the primary may still have it.
+    /// Whether the primary may still have the receipt.
     pub fn is_receipt_possible(&self, now: Timestamp) -> bool {
         now < self.since.plus(RECEIPT_TTL + RECEIPT_MARGIN)
     }
 
-    /// Whether nobody but its maker has sent it yet, if others leave batches alone that are younger than this.
+    /// Whether only its maker has sent it yet, provided that other processes leave batches alone that are
+    /// younger than this.
     pub fn is_younger_than(&self, age: Duration, now: Timestamp) -> bool {
         self.since <= now && now.since(self.since) < age
     }
 
-    /// Refuses to touch a job that the primary has, may have, or is about to have.
+    /// Refuses to change a job that the primary has, may have, or is about to have.
     pub fn check_may_change(&self, job: JobId, now: Timestamp) -> Result<()> {
         if !self.is_receipt_kept(now) {
             return Ok(());
         }
         let why = format!(
-            "job {job} is on its way to another store, and may be there by now; when that store answers, job {job} says under \
-             which number it is there"
+            "job {job} is being moved to another store, and may be there already; once that store is available, job {job} \
+             shows its id there"
         );
         Err(EngineError::Busy { why })
     }
 }
 
-/// The gate of a batch.
+/// Returns the gate of a batch.
 pub fn gate_of(request: RequestId) -> Gate {
     Gate::named(&format!("spool:{request}"))
 }
 
-/// The request whose gate this is.
+/// Returns the request whose gate this is.
 pub fn request_of(gate: &Gate) -> Option<RequestId> {
     let bits = gate.as_str().strip_prefix("spool:")?;
     u128::from_str_radix(bits, 16).ok().map(RequestId::from_random)
 }
 
-/// Why a job of the spool is over that went to the primary.
+/// Returns the reason with which a job of the spool ends that went to the primary.
 pub fn moved(primary: &str, there: JobId) -> String {
     format!("moved to {primary} as job {there}")
 }
 
-/// Under which number a job of the spool went to the primary, by the reason for its end.
+/// Returns the id under which a job of the spool went to the primary, by the reason for its end.
 pub fn moved_as(why: &str) -> Option<JobId> {
     let (_, number) = why.strip_prefix("moved to ")?.split_once(" as job ")?;
     number.parse().ok().map(JobId)
 }
 
-/// A difference between two clocks is taken in steps of this.
+/// The unit in which a difference between two clocks is corrected.
 const CLOCK_STEP: Duration = Duration::from_secs(10);
 
-/// A job of the spool as it is put into the primary, with all that its caller gave it. `here` is the spool's
-/// now, and `there` the primary's now, read after it.
+/// Converts a job of the spool into a new job for the primary, with all that its caller gave it. `here`
+/// is the spool's current time, and `there` the primary's, read after it.
 pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
     let moved = |at| when_there(at, here, there);
     NewJob {
@@ -240,17 +249,17 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
     }
 }
 
-/// When an instant of the spool comes on the primary.
+/// Converts an instant of the spool into a due time on the primary.
 ///
-/// What lies ahead goes as the time that was left at `here`, and the primary counts it from when it takes the
-/// job. Whatever time passes between the two makes the job later, never early. An instant made of two clocks
-/// is early by the time between the two reads if the primary's was read first, and by any step that the
-/// primary's clock makes before it takes the job.
+/// A future instant goes as the time that was left at `here`, and the primary counts it from when it
+/// takes the job. Any time that passes between the two makes the job later, never early. An instant
+/// computed from two clocks is early by the time between the two reads if the primary's was read first,
+/// and by any step that the primary's clock makes before it takes the job.
 ///
-/// What is past cannot be early any more, but jobs are claimed by due time, so it must keep its order over
-/// many batches. A difference measured anew for each batch would be off by another latency each time, so only
-/// whole steps of it count: clocks that agree leave a due time as it is. `there` is the latest, so that it is
-/// past on the primary, too.
+/// A past instant cannot be early any more, but jobs are claimed by due time, so it must keep its order
+/// over many batches. A difference measured anew for each batch would be off by another latency each
+/// time, so only whole steps of it count: clocks that agree leave a due time as it is. `there` is the
+/// latest result, so that the instant is past on the primary, too.
 fn when_there(at: Timestamp, here: Timestamp, there: Timestamp) -> When {
     if at > here {
         return When::In(at.since(here));

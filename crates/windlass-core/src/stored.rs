@@ -11,18 +11,18 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What a store keeps cannot be read. Nothing was written.
+/// An error: a stored text cannot be read. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[error(
     "expected {what} to be stored as this version can read it, got {}{why}; run the version that stored it, or correct it in the store",
     in_field(.field.as_deref())
 )]
 pub struct Unreadable {
-    /// What it is about, with its name: `queue mail`.
+    /// What the text is about, with its name: `queue mail`.
     pub what: String,
-    /// The first field that is wrong, if it is one.
+    /// The first invalid field, if a single field is invalid.
     pub field: Option<String>,
-    /// What is wrong.
+    /// Why it cannot be read.
     pub why: String,
 }
 
@@ -32,9 +32,9 @@ fn in_field(field: Option<&str>) -> String {
 
 /// A declaration as a store keeps it: the text, and what this version reads in it.
 ///
-/// It can be used like the declaration itself, because the ends of jobs that run must be stored whatever was
-/// damaged meanwhile. If it is unreadable, that shows the fields that can be read. Whatever decides about
-/// something new asks [`checked`](Self::checked) first.
+/// It can be used like the declaration itself, because the ends of running jobs must be stored whatever
+/// was damaged meanwhile. If it is unreadable, the declaration contains the fields that can be read.
+/// Every decision about something new must call [`checked`](Self::checked) first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSpec<T> {
     text: String,
@@ -51,8 +51,8 @@ impl<T> Deref for StoredSpec<T> {
 }
 
 impl<T: Serialize + DeserializeOwned + PartialEq> StoredSpec<T> {
-    /// Reads a text. `base` has the name that the store knows it by, which the text must not contradict:
-    /// `is_same` compares.
+    /// Reads a text. `base` has the name under which the store keeps it, which the text must not
+    /// contradict: `is_same` compares.
     pub(crate) fn read(text: String, what: String, base: T, is_same: impl Fn(&T, &T) -> bool) -> Self {
         let (spec, wrong) = read_over(&text, &base);
         let (spec, wrong) = match is_same(&spec, &base) {
@@ -62,18 +62,18 @@ impl<T: Serialize + DeserializeOwned + PartialEq> StoredSpec<T> {
         Self { text, spec, unreadable: wrong.map(|(field, why)| Unreadable { what, field, why }) }
     }
 
-    /// The declaration, if all of it could be read.
+    /// Returns the declaration, if all of it could be read.
     pub fn checked(&self) -> Result<&T, Unreadable> {
         self.unreadable.clone().map_or(Ok(&self.spec), Err)
     }
 
-    /// Whether the store has just this already, fields of newer versions apart.
+    /// Whether the store has exactly this declaration already, apart from fields of newer versions.
     pub fn says(&self, spec: &T) -> bool {
         self.unreadable.is_none() && self.spec == *spec
     }
 
-    /// The text to store for another declaration of the same name: with the fields that only newer versions
-    /// know.
+    /// Returns the text to store for another declaration of the same name: with the fields that only
+    /// newer versions know.
     pub fn rewritten(&self, to: &T) -> Result<String, Unreadable> {
         Ok(rewritten(&self.text, self.checked()?, to))
     }
@@ -90,11 +90,11 @@ where
     }
 }
 
-/// The first wrong field, if it is one, and what is wrong.
+/// The first invalid field, if a single field is invalid, and the reason.
 type Wrong = (Option<String>, String);
 
-/// Reads a text. If that fails, puts its fields over another value one by one, and leaves out those that are
-/// wrong.
+/// Reads a text. If that fails, sets its fields on another value one by one, and leaves out the invalid
+/// ones.
 fn read_over<T: Serialize + DeserializeOwned>(text: &str, base: &T) -> (T, Option<Wrong>) {
     let error = match serde_json::from_str(text) {
         Ok(value) => return (value, None),
@@ -117,8 +117,8 @@ fn read_over<T: Serialize + DeserializeOwned>(text: &str, base: &T) -> (T, Optio
     (value, Some(wrong.unwrap_or((None, error))))
 }
 
-/// The text of `to`, with all of a stored text that this version does not know or does not change. `before`
-/// is what this version read in that text.
+/// Returns the text of `to`, with all parts of a stored text that this version does not know or does not
+/// change. `before` is what this version read in that text.
 pub fn rewritten<T: Serialize>(stored: &str, before: &T, to: &T) -> String {
     let (before, to) = (value_of(before), value_of(to));
     match serde_json::from_str::<&RawValue>(stored) {
@@ -127,7 +127,8 @@ pub fn rewritten<T: Serialize>(stored: &str, before: &T, to: &T) -> String {
     }
 }
 
-/// The first field of a text that its reader does not know, for input that must have no other fields.
+/// Returns the first field of a text that its reader does not know, for input that must have no other
+/// fields.
 pub fn unknown_field<T: Serialize>(written: &Value, read: &T) -> Option<String> {
     first_unknown(written, &value_of(read))
 }
@@ -147,7 +148,7 @@ fn first_unknown(written: &Value, read: &Value) -> Option<String> {
     }
 }
 
-/// Raw values keep numbers and texts of unknown fields as they were written.
+/// Merges raw values, which keep numbers and texts of unknown fields as they were written.
 fn merged(stored: &RawValue, before: &Value, to: &Value) -> Box<RawValue> {
     match (before, to) {
         _ if before == to => stored.to_owned(),
@@ -174,8 +175,8 @@ fn merged_object(stored: &RawValue, before: &Object, to: &Object) -> Box<RawValu
     raw(&fields)
 }
 
-/// Elements have no names. One that is still the same is found wherever it is now; one that was changed in
-/// its place is taken for the same if no others came or went.
+/// Merges arrays, whose elements have no names. An unchanged element is found wherever it is now; an
+/// element that was changed at its position counts as the same one if the length is unchanged.
 fn merged_array(stored: &RawValue, before: &[Value], to: &[Value]) -> Box<RawValue> {
     let Ok(stored) = serde_json::from_str::<Vec<Box<RawValue>>>(stored.get()) else { return raw(to) };
     if stored.len() != before.len() {
@@ -202,8 +203,9 @@ fn raw<T: Serialize + ?Sized>(value: &T) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).expect("what was read as JSON can be written")
 }
 
-/// The text that a record was read from, so that the record is written back with the fields that only newer
-/// versions know. It is no part of what the record says: two records are equal whatever they were read from.
+/// The text from which a record was read, so that the record is written back with the fields that only
+/// newer versions know. It is no part of the record's value: two records are equal whatever text they
+/// were read from.
 #[derive(Debug, Clone, Default)]
 pub struct Source(Option<Arc<str>>);
 
@@ -216,7 +218,7 @@ impl PartialEq for Source {
 impl Eq for Source {}
 
 impl Source {
-    /// A text, without the fields that stand in it for one reader only.
+    /// Creates a source from a text, without the fields that are meant for a single reader.
     pub(crate) fn of(text: &str, without: &str) -> Self {
         let fields = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(text).map(|mut fields| {
             fields.remove(without);
@@ -225,7 +227,7 @@ impl Source {
         Self(fields.ok())
     }
 
-    /// A text as it is stored.
+    /// Creates a source from a text as it is stored.
     pub fn verbatim(text: &str) -> Self {
         Self(Some(text.into()))
     }
@@ -235,7 +237,7 @@ impl Source {
         self.0.is_none()
     }
 
-    /// The text of a record that was made out of one that was read from here.
+    /// Returns the text of a record that was derived from the record read from this source.
     pub fn rewritten<T: Serialize + DeserializeOwned>(&self, to: &T) -> String {
         let before = self.0.as_deref().and_then(|text| Some((text, serde_json::from_str::<T>(text).ok()?)));
         match before {

@@ -1,8 +1,8 @@
-//! Chance for tests.
+//! Pseudo-random numbers for tests.
 
 use std::time::Duration;
 
-/// Numbers that look random, the same for the same seed.
+/// A generator of pseudo-random numbers, the same for the same seed.
 pub(crate) struct TestRng(pub(crate) u64);
 
 impl TestRng {

@@ -1,19 +1,25 @@
-//! CompletionTriggers: a job that is put in when a group of others has been worked off.
+//! Completion triggers: each enqueues a job when a group of other jobs has finished.
 //!
-//! A group is a name that jobs carry, a queue, or a type. It is *drained* when nothing of it runs and nothing of it could: none is
-//! ready, no suspect is due, and nobody is due in the line of an ordering key. What waits for a retry, lies in the future or is parked by a
-//! policy does not hold a trigger, unless it waits for retries; then all that has not ended does. Dead letters have ended, and hold
-//! none. The job of a trigger itself never belongs to the group that the trigger watches, for no trigger that watches it.
+//! A group is a name that jobs carry, a queue, or a type. A group is *drained* when none of its jobs runs
+//! and none could run: none is ready, no suspect is due, and no job is due that waits for its turn in an
+//! ordering key. A job that waits for a retry, is scheduled for later or is parked by a policy does not
+//! hold a trigger, unless the trigger waits for retries; then every unfinished job holds it. Dead letters
+//! have ended, and hold no trigger. The job of a trigger itself never belongs to the group that the
+//! trigger watches, for any trigger that watches this group.
 //!
-//! **Once for each trigger, whoever looks.** Whatever takes a job out of what is ready or runs leaves a *mark* for each trigger that
-//! watches it, in its own statement. Afterwards somebody looks: one transaction or script reads the marks, asks whether anything of the
-//! group is left, and, if nothing is, puts the job in, counts it and takes away the marks that it saw; if something is left, it only
-//! takes those away, since the end of what is left will leave another. Marks and what is left are seen at one moment: so of two who end
-//! the last two jobs at once, the one that commits last sees that nothing is left, and nobody fires for both. A mark that comes after
-//! that moment stays, and is looked at next. A firing names the version that it was decided from, as a change of a schedule does.
+//! **Each trigger fires once, whichever process evaluates it.** Every statement that takes a job out of
+//! the ready or running jobs also leaves a *mark* for each trigger that watches the job. Afterwards a
+//! process evaluates the trigger: one transaction or script reads the marks and checks whether any job of
+//! the group is left. If none is left, it enqueues the trigger's job, counts the firing and removes the
+//! marks that it saw. If some job is left, it only removes those marks, since the end of that job will
+//! leave another. Marks and remaining jobs are read at one moment. So if two transactions end the last
+//! two jobs at once, the one that commits last sees that no job is left, and the trigger does not fire
+//! for both. A mark that comes after that moment stays for the next evaluation. A firing names the
+//! version that it was decided from, as a change of a schedule does.
 //!
-//! [`spec`] is what somebody declares, [`record`] what a store keeps of it, [`rules`] what holds a trigger and what marks it,
-//! [`acts`] what people do to it and what is asked of a store that has a mark.
+//! [`spec`] is the declaration of a trigger, and [`record`] is what a store keeps of it. [`rules`]
+//! decides what holds a trigger and what marks it. [`acts`] are the changes that people and programs
+//! make, and the request to a store that has a mark.
 
 pub mod spec;
 pub mod record;
@@ -36,33 +42,37 @@ use crate::names::TriggerName;
 pub use record::{StoredTrigger, TriggerAlert, TriggerRecord};
 pub use spec::{CompletionTrigger, CompletionTriggerError, Watched, WatchedError};
 
-/// Where triggers are kept. Each method is one statement, script or transaction, or one for each trigger, on the store's clock.
+/// Stores completion triggers. Each method is one statement, script or transaction, or one for each
+/// trigger, on the store's clock.
 #[async_trait]
 pub trait CompletionTriggers: Send + Sync + 'static {
-    /// CompletionTriggers, and the store's now.
+    /// Reads completion triggers, and the store's current time.
     async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead>;
 
     /// Applies changes, each only if the trigger still has the version that the change was decided from.
     async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>>;
 
-    /// Looks at marked triggers, and puts the jobs of those in whose groups are drained. Each as a whole or not at all, and one does not
-    /// spoil another. Safe to repeat, and for many at once.
+    /// Evaluates marked triggers, and enqueues the jobs of those whose groups are drained. Each firing is
+    /// applied as a whole or not at all, and the failure of one does not affect the others. The call is
+    /// safe to repeat, and for many processes at once.
     async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>>;
 }
 
 /// Which triggers to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhichTriggers {
-    /// These, as far as they are there; at most [`TRIGGERS_PER_CALL_MAX`].
+    /// The named triggers, as far as they are stored; at most [`TRIGGERS_PER_CALL_MAX`].
     Named(Vec<TriggerName>),
-    /// By name, after this one; at most so many, and never more than [`LIST_PAGE_MAX`].
+    /// A page of triggers by name, after this name; at most this number, and never more than
+    /// [`LIST_PAGE_MAX`].
     After(Option<TriggerName>, u32),
-    /// Those that have a mark and may be looked at now; at most so many, and never more than [`TRIGGERS_PER_CALL_MAX`].
+    /// The triggers that have a mark and may be evaluated now; at most this number, and never more than
+    /// [`TRIGGERS_PER_CALL_MAX`].
     Marked(u32),
 }
 
 impl WhichTriggers {
-    /// Refuses a request for more than is given at once.
+    /// Refuses a request for more triggers than one call may return.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Named(names) => within(names.len()),
@@ -70,7 +80,7 @@ impl WhichTriggers {
         }
     }
 
-    /// How many are given at the most.
+    /// Returns the maximum number of triggers in the answer.
     pub fn limit(&self) -> u32 {
         match self {
             Self::Named(names) => u32::try_from(names.len()).unwrap_or(u32::MAX),
@@ -80,81 +90,85 @@ impl WhichTriggers {
     }
 }
 
-/// CompletionTriggers of a store.
+/// Completion triggers of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggersRead {
-    /// Those that were asked for, by name.
+    /// The requested triggers, by name.
     pub triggers: Vec<StoredTrigger>,
-    /// Those of them that cannot be read, with their versions. They can be removed.
+    /// The requested triggers that cannot be read, with their versions. They can be removed.
     pub damaged: Vec<(TriggerName, u64)>,
-    /// Whether the store keeps any.
+    /// Whether the store keeps any trigger.
     pub any: bool,
-    /// When the next one that has a mark may be looked at, of those that were looked at a moment ago.
+    /// When the next marked trigger may be evaluated, of those that were evaluated a moment ago.
     pub next: Option<Timestamp>,
-    /// The store's now.
+    /// The current time by the store's clock.
     pub now: Timestamp,
 }
 
-/// What a trigger becomes.
+/// A change of a trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerChange {
-    /// Which.
+    /// The trigger.
     pub name: TriggerName,
     /// The version that this was decided from; 0 if there was none.
     pub read: u64,
-    /// What is kept from now on; nothing to remove it, with its marks.
+    /// The record to store; `None` removes the trigger and its marks.
     pub to: Option<Box<TriggerRecord>>,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TriggerChanged {
     /// It was applied.
     Done {
-        /// The version from now on; of one that was removed, the last it had.
+        /// The version from now on; for a removed trigger, its last version.
         version: u64,
     },
-    /// Somebody else has changed or removed the trigger since it was read. Nothing was written: read again, decide again.
+    /// Another process has changed or removed the trigger since it was read. Nothing was written: read
+    /// again, decide again.
     Changed,
-    /// There are [`TRIGGERS_MAX`] others.
+    /// The store already keeps [`TRIGGERS_MAX`] other triggers.
     NoRoom,
 }
 
-/// What is done about a trigger that has a mark, if its group is drained.
+/// The firing of a marked trigger, applied if its group is drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerFiring {
-    /// Which.
+    /// The trigger.
     pub name: TriggerName,
     /// The version that this was decided from.
     pub read: u64,
-    /// What is kept once it has fired; but see [`kept`](Self::kept), which stores ask for.
+    /// The record to store once it has fired; stores call [`kept`](Self::kept) for the final form.
     pub to: Box<TriggerRecord>,
-    /// What is put in.
+    /// The job to enqueue.
     pub job: NewJob,
 }
 
-/// What became of a firing.
+/// The outcome of a firing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TriggerFired {
     /// The group is drained, and this trigger has fired.
     Fired {
         /// The version from now on.
         version: u64,
-        /// What became of its job.
+        /// The answer about its job.
         job: EnqueueAnswer,
     },
-    /// Something is left. The marks that were seen are gone: whatever ends what is left leaves another.
+    /// Some job of the group is left. The marks that were seen are gone: the statement that ends the
+    /// remaining job leaves another.
     Held,
-    /// There is no mark: somebody else has looked.
+    /// There is no mark: another process has evaluated the trigger.
     Unmarked,
-    /// Not now: it was looked at less than [`TRIGGER_PAUSE`] ago, somebody else is at it, there are more marks than one look takes
-    /// away, or the look failed, which the engine has told. There are marks for the next look.
+    /// Not evaluated now. It was evaluated less than [`TRIGGER_PAUSE`] ago, another process is evaluating
+    /// it, there are more marks than one evaluation removes, or the evaluation failed, which the engine
+    /// has logged. There are marks for the next evaluation.
     Later,
-    /// Somebody else has fired, changed or removed the trigger since it was read. Its marks stay: read again, decide again.
+    /// Another process has fired, changed or removed the trigger since it was read. Its marks stay: read
+    /// again, decide again.
     Changed,
 }
 
-/// Refuses changes that no store could apply as they are meant.
+/// Refuses changes that no store could apply as intended.
 pub fn check_changes(changes: &[TriggerChange]) -> Result<()> {
     check_names(changes.iter().map(|change| &change.name))?;
     for record in changes.iter().filter_map(|change| change.to.as_ref()) {
@@ -163,7 +177,7 @@ pub fn check_changes(changes: &[TriggerChange]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses firings that no store could apply as they are meant.
+/// Refuses firings that no store could apply as intended.
 pub fn check_firings(firings: &[TriggerFiring]) -> Result<()> {
     check_names(firings.iter().map(|firing| &firing.name))
 }

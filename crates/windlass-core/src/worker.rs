@@ -1,4 +1,4 @@
-//! Workers: processes that claim jobs and show heartbeats.
+//! Workers: processes that claim jobs and send heartbeats.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct WorkerId(u128);
 random_bits!(WorkerId);
 
 impl fmt::Display for WorkerId {
-    /// The first 48 bits in hex are enough for people to tell workers apart.
+    /// Writes the first 48 bits in hex, which are enough for people to tell workers apart.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:032x}", self.0)[..12])
     }
@@ -26,7 +26,7 @@ impl fmt::Debug for WorkerId {
     }
 }
 
-/// What a worker says of itself when it registers.
+/// The description that a worker registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerCard {
     /// Its identity.
@@ -41,7 +41,8 @@ pub struct WorkerCard {
     pub queues: Vec<QueueName>,
     /// The types it handles.
     pub types: Vec<TypeName>,
-    /// The duties that it could do for all: who stands by for one is chosen among those.
+    /// The duties that it could do for all: the standbys of a duty are chosen among the workers that name
+    /// it.
     pub duties: Vec<DutyName>,
     /// How many jobs it can run at once, in all its pools.
     pub slots: u32,
@@ -52,11 +53,11 @@ pub struct WorkerCard {
 /// A heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Whose.
+    /// The worker.
     pub worker: WorkerId,
-    /// Good for this long from the store's now.
+    /// For how long it is good, from the store's current time.
     pub lease: Duration,
-    /// It runs nothing, so that the store need not tell what was asked to stop.
+    /// Whether the worker runs nothing, so that the store need not return which jobs were asked to stop.
     pub idle: bool,
 }
 
@@ -65,32 +66,33 @@ pub struct Heartbeat {
 pub enum Liveness {
     /// The lease is extended.
     Alive {
-        /// Jobs of this worker that somebody asked to stop.
+        /// The jobs of this worker that were asked to stop.
         cancel: Vec<crate::claim::Fence>,
     },
-    /// The worker was declared dead. Its jobs are no longer its own, and it must start over as another.
+    /// The worker was declared dead. Its jobs are no longer its own, and it must start over with a new
+    /// identity.
     Dead,
 }
 
-/// What a process that could do duties is told with its heartbeat.
+/// The answer to the heartbeat of a process that could do duties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeartbeatAnswer {
     /// The answer to the heartbeat itself.
     pub beat: Liveness,
-    /// How many others are heard that could do the same duties.
+    /// The number of other live workers that could do the same duties.
     pub members: MemberCount,
-    /// The store's now.
+    /// The current time by the store's clock.
     pub now: Timestamp,
 }
 
 /// A worker as an observer sees it in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSighting {
-    /// What it said of itself.
+    /// The description that it registered.
     pub card: WorkerCard,
     /// When it registered.
     pub since: Timestamp,
-    /// Goes up with each heartbeat.
+    /// The heartbeat counter, which rises with each heartbeat.
     pub beats: u64,
     /// Whether its lease has run out by the store's clock.
     pub expired: bool,
@@ -100,8 +102,8 @@ pub struct WorkerSighting {
     pub proof: ProofOfLife,
     /// How many jobs it holds.
     pub running: u64,
-    /// By how many microseconds its clock was ahead of the store's when it last showed a heartbeat; less than nothing if it was
-    /// behind. For people only: no rule looks at it.
+    /// By how many microseconds its clock was ahead of the store's at its last heartbeat; negative if it
+    /// was behind. For people only: no rule reads it.
     pub clock_ahead_micros: Option<i64>,
 }
 

@@ -1,6 +1,6 @@
-//! The ticks of 35 schedules in each of 30 zones, against a reference that is written in Python.
+//! Compares the ticks of 35 schedules in each of 30 zones with a reference that is written in Python.
 //!
-//! Both get the same time-zone data, the one that is compiled in, so that only the rules are compared.
+//! Both use the same compiled-in time-zone data, so that only the rules are compared.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -42,7 +42,8 @@ const ZONES: [&str; 30] = [
     "Pacific/Norfolk",
 ];
 
-/// Over ten years. Some of their times are left out or come twice when clocks change, at midnight too.
+/// Schedules that are compared over ten years. Some of their times are left out or come twice when clocks
+/// change, at midnight too.
 const APPOINTMENTS: [&str; 12] = [
     "daily at 02:00",
     "daily at 02:30",
@@ -58,7 +59,7 @@ const APPOINTMENTS: [&str; 12] = [
     "daily at 02:10, mon-sat, except holidays",
 ];
 
-/// Around each change of clocks in ten years.
+/// Schedules that are compared around each clock change in ten years.
 const BEATS: [&str; 14] = [
     "every 15m",
     "every 7m",
@@ -76,7 +77,7 @@ const BEATS: [&str; 14] = [
     "7 0-23 * * *, 00:00-02:10",
 ];
 
-/// Around each change too: cron expressions that mean certain times.
+/// Cron expressions with certain times of day, also compared around each clock change.
 const CRON_APPOINTMENTS: [&str; 9] = [
     "30 2 * * *",
     "0,15,45 0-3 * * 0,6",
@@ -89,11 +90,12 @@ const CRON_APPOINTMENTS: [&str; 9] = [
     "0,30 0-3 * * 0#1,0#2,0L",
 ];
 
-/// Days on which clocks are changed somewhere, and some beside them.
+/// Days on which clocks change in some zone, and some other days.
 const HOLIDAYS: [&str; 6] =
     ["2026-03-29", "2027-03-14", "2027-10-31", "2028-10-01", "2029-03-24", "2030-04-07"];
 
-/// Each schedule in each zone. Over ten years only some, since they have many ticks; around changes all.
+/// Returns each schedule in each zone: a few over ten years, since they have many ticks, and all around
+/// clock changes.
 fn cases() -> Vec<Value> {
     let case = |text: &str, zone: &str, around_changes: bool| {
         json!({
@@ -167,7 +169,7 @@ fn numbers(list: &Value) -> Vec<i64> {
     list.as_array().expect("a list").iter().map(|number| number.as_i64().expect("a number")).collect()
 }
 
-/// What Python says, with our time-zone data in place of the machine's.
+/// Returns the answers of the Python reference, with our time-zone data in place of the machine's.
 fn reference(cases: &[Value]) -> Vec<Value> {
     let data = tempfile::tempdir().expect("a temporary directory");
     for name in ZONES {

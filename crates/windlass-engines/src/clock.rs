@@ -1,4 +1,4 @@
-//! The one place that reads the system's clock.
+//! The only place that reads the system's clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use windlass_core::clock::{Clock, Timestamp};
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods, reason = "this is the one file that may")]
+    #[allow(clippy::disallowed_methods, reason = "the only file that may read the clock")]
     fn now(&self) -> Timestamp {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))

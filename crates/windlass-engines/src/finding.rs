@@ -1,31 +1,31 @@
-//! What a check-up of a server tells.
+//! The findings of the doctor about a server.
 
 use windlass_core::clock::Timestamp;
 
-/// What a check-up found.
+/// One finding of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject that was checked.
     pub about: &'static str,
-    /// How bad it is.
+    /// Its severity.
     pub grade: Grade,
-    /// What was found, in a sentence.
+    /// The finding, in a sentence.
     pub found: String,
-    /// What to do about it; nothing if all is well.
+    /// What to do about it; `None` if all is well.
     pub advice: Option<String>,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
     /// All is well.
     Good,
-    /// The server does not tell, or not to this user.
+    /// The server does not report it, or not to this user.
     Unread,
-    /// It will hurt if it goes on.
+    /// It will do harm if it goes on.
     Poor,
-    /// It hurts now.
+    /// It does harm now.
     Bad,
 }
 
@@ -34,12 +34,12 @@ impl Finding {
         Self { about, grade: Grade::Good, found, advice: None }
     }
 
-    /// With advice unless all is well.
+    /// Creates a finding, with advice unless all is well.
     pub(crate) fn new(about: &'static str, grade: Grade, found: String, advice: impl Into<String>) -> Self {
         Self { about, grade, found, advice: (grade != Grade::Good).then(|| advice.into()) }
     }
 
-    /// Graded by a value: poor from the first bound on, bad from the second.
+    /// Creates a finding graded by a value: poor from the first bound on, bad from the second.
     pub(crate) fn graded(
         about: &'static str,
         found: String,
@@ -59,11 +59,11 @@ impl Finding {
 /// Clocks that differ by more than this make times in logs hard to compare.
 const CLOCK_SECONDS: f64 = 2.0;
 
-/// How a server's clock compares to this machine's, which was read before and after.
+/// Compares a server's clock with this machine's, which was read before and after.
 pub(crate) fn of_clock(server: Timestamp, before: Timestamp, after: Timestamp) -> Finding {
     let seconds = server.since(after).max(before.since(server)).as_secs_f64();
     let found = format!("the server's clock and this machine's differ by {seconds:.3} s");
-    let advice = "let both machines follow a time server; the server's clock decides, so no job runs early or late, but times in logs do not match";
+    let advice = "synchronise both machines with a time server; the server's clock decides, so no job runs early or late, but times in logs do not match";
     Finding::graded("clock", found, seconds, (CLOCK_SECONDS, f64::INFINITY), advice)
 }
 

@@ -1,5 +1,6 @@
-//! Where connections to a server live: one thread of the engine's own, with a runtime of its own. A handler that blocks
-//! the application's runtime must not keep heartbeats from being sent, and no call is ever dropped half way.
+//! The thread of the connections to a server, owned by the engine, with a runtime of its own. A handler
+//! that blocks the application's runtime must not keep heartbeats from being sent, and no call is ever
+//! dropped half way.
 
 use std::thread::JoinHandle;
 
@@ -18,7 +19,7 @@ pub(crate) struct IoThread {
 impl IoThread {
     pub(crate) fn start(name: &str) -> Result<Self, EngineError> {
         let no_thread = |error: std::io::Error| EngineError::Unavailable {
-            why: format!("the system gives no thread or socket ({error})"),
+            why: format!("starting a thread for connections failed ({error}); check the limits of threads and open files"),
         };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
@@ -34,7 +35,7 @@ impl IoThread {
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Does something on the thread of the connections, to its end, whether or not the caller goes on waiting.
+    /// Runs a call on the thread of the connections to its end, whether or not the caller goes on waiting.
     pub(crate) async fn run<T, E, F>(&self, work: F) -> Result<T, EngineError>
     where
         T: Send + 'static,
@@ -44,7 +45,7 @@ impl IoThread {
         self.begin(work).await
     }
 
-    /// The same, begun when this returns: what is begun later on this thread comes later.
+    /// Starts a call before it returns: calls that are started later on this thread come later.
     pub(crate) fn begin<T, E, F>(
         &self,
         work: F,
@@ -58,12 +59,12 @@ impl IoThread {
         async {
             match task.await {
                 Ok(done) => done.map_err(Into::into),
-                Err(error) => Err(EngineError::Unknown { why: format!("the call was broken off ({error})") }),
+                Err(error) => Err(EngineError::Unknown { why: format!("the call was aborted ({error})") }),
             }
         }
     }
 
-    /// Starts something that goes on by itself.
+    /// Starts a background task.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(work);
     }

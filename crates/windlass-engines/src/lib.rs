@@ -1,5 +1,5 @@
-//! Where jobs are kept. Each engine is a folder, and the folders mirror each other file for file: know one,
-//! know all. Engines store what `windlass-core` decided; they decide nothing.
+//! The engines that store jobs. Each engine is a folder, and the folders mirror each other file for file:
+//! know one, know all. Engines store what `windlass-core` decided; they decide nothing.
 
 pub mod clock;
 #[cfg(feature = "fallback")]

@@ -1,32 +1,32 @@
-//! Whoever wants hints, for as long as somebody keeps it. The same in every engine.
+//! The listeners of hints, each for as long as its owner keeps it. The same in every engine.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use windlass_core::engine::{Hint, HintListener};
 
-/// Whoever wants hints.
+/// The listeners of hints.
 #[derive(Default)]
 pub(crate) struct Listeners(Mutex<Vec<Weak<dyn HintListener>>>);
 
 impl Listeners {
-    /// One more.
+    /// Adds a listener.
     pub(crate) fn add(&self, listener: Weak<dyn HintListener>) {
         let mut listeners = self.lock();
-        // Here too, since an engine may never have anything to tell.
+        // Here too, since an engine may never send a hint.
         listeners.retain(is_kept);
         listeners.push(listener);
     }
 
-    /// Tells all of one thing. The lock is not held meanwhile: a listener may call the engine, add another one,
-    /// or be dropped here, as the last to be kept.
+    /// Sends a hint to all listeners. The lock is not held meanwhile: a listener may call the engine, add
+    /// another listener, or be dropped here, as the last owner.
     pub(crate) fn tell(&self, hint: &Hint) {
         for listener in self.kept() {
             listener.hint(hint.clone());
         }
     }
 
-    /// Those that somebody keeps; the others are forgotten.
+    /// Returns the listeners that still have an owner, and forgets the others.
     fn kept(&self) -> Vec<Arc<dyn HintListener>> {
         let mut listeners = self.lock();
         let kept: Vec<_> = listeners.iter().filter_map(Weak::upgrade).collect();
@@ -87,6 +87,6 @@ mod tests {
     fn the_dropped_do_not_gather_in_an_engine_that_tells_nothing() {
         let listeners = Listeners::default();
         (0..10).for_each(|_| drop(listen(&listeners)));
-        assert_eq!(listeners.lock().len(), 1, "the last one goes with the next");
+        assert_eq!(listeners.lock().len(), 1, "the last one is removed with the next");
     }
 }

@@ -1,16 +1,17 @@
-//! Where the numbers of a spool begin. Each spool has a block of its own, so that a number from another machine, or from before
-//! a process was started again, does not name somebody else's job.
+//! The first id of a spool. Each spool has a block of ids of its own, so that an id from another machine,
+//! or from before a restart of the process, does not name another caller's job.
 
 use std::hash::{BuildHasher, RandomState};
 
 use windlass_core::limits::SPOOL_IDS_FROM;
 
-/// Numbers in a block.
+/// The number of ids in a block.
 const BLOCK: i64 = 1_000_000_000;
-/// All of them are below 2^53, which programs that keep numbers as floating point can still tell apart.
+/// The number of blocks. All ids are below 2^53, which programs that keep numbers as floating point can
+/// still tell apart.
 const BLOCKS: u64 = 8_000_000;
 
-/// The first number of a new spool.
+/// Returns the first id of a new spool.
 pub(crate) fn first() -> i64 {
     let random = RandomState::new().hash_one(BLOCK);
     SPOOL_IDS_FROM + i64::try_from(random % BLOCKS).unwrap_or(0) * BLOCK

@@ -1,4 +1,5 @@
-//! PostgreSQL keeps history in a part for each day. One that is made while a job ends must not be in its way.
+//! PostgreSQL keeps history in a partition for each day. Creating a partition while a job ends must not
+//! block the job.
 
 #![cfg(feature = "postgres")]
 
@@ -11,10 +12,10 @@ use windlass_core::clock::ManualClock;
 use windlass_core::job::Phase;
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
-/// Long enough for a busy machine.
+/// The longest wait, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whoever waits for a lock does so until the test has seen it.
+/// A session that waits for a lock keeps waiting until the test has seen it.
 const PATIENT: &str = "options=-c%20lock_timeout%3D10min%20-c%20statement_timeout%3D10min";
 
 async fn session(url: &str) -> Client {
@@ -39,7 +40,7 @@ async fn harness(url: &str, schema: &str) -> Harness {
     Harness::start(fixture, |task| drop(tokio::spawn(task))).await
 }
 
-/// Waits until somebody waits for a lock on the default part of the history.
+/// Waits until a session waits for a lock on the default partition of the history.
 async fn somebody_waits(session: &Client, schema: &str) {
     let waiting = format!(
         "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{schema}.job_history_rest'::regclass"
@@ -60,14 +61,14 @@ async fn a_day_of_the_history_that_is_made_meanwhile_buries_no_job() {
     let claimed = h.enqueue_and_claim_one().await;
     let (maintenance, observer) = (session(&url).await, session(&url).await);
     let make = format!("BEGIN; SELECT {schema}.create_partitions('{}');", h.now());
-    maintenance.batch_execute(&make).await.expect("days are made");
+    maintenance.batch_execute(&make).await.expect("the partitions are created");
 
     let days_are_there = async {
         somebody_waits(&observer, &schema).await;
-        maintenance.batch_execute("COMMIT").await.expect("days are made");
+        maintenance.batch_execute("COMMIT").await.expect("the partitions are created");
     };
     let (job, ()) = tokio::join!(h.succeed(&claimed), days_are_there);
 
     assert_eq!(h.phase_of(job).await, Phase::Succeeded);
-    observer.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("nobody uses it");
+    observer.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("no session uses the schema");
 }

@@ -1,4 +1,4 @@
-//! As whom a server runs. PostgreSQL and PgBouncer refuse to run as root.
+//! The account under which a server runs. PostgreSQL and PgBouncer refuse to run as root.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -8,22 +8,23 @@ use std::process::Command;
 
 use crate::Error;
 
-/// Accounts that exist for this, in the order of preference.
+/// The accounts that exist for this purpose, in the order of preference.
 const NAMES: [&str; 2] = ["postgres", "nobody"];
 
-/// An account that is not the caller's, or nothing if the caller is not root and can be himself.
+/// An account other than the caller's. It is empty if the caller is not root and the server can run as the
+/// caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Account(Option<(u32, u32)>);
 
 impl Account {
-    /// The caller's own, or a humble one if the caller is root.
+    /// Returns the caller's own account, or an unprivileged one if the caller is root.
     pub(crate) fn for_servers() -> Result<Self, Error> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self(None));
         }
         let passwd = fs::read_to_string("/etc/passwd").map_err(Error::io("reading /etc/passwd"))?;
         let found = NAMES.iter().find_map(|name| ids_of(name, &passwd));
-        let missing = || std::io::Error::other("there is neither; servers refuse to run as root");
+        let missing = || std::io::Error::other("neither account exists, and servers refuse to run as root");
         let ids = found.ok_or_else(missing);
         let ids = ids.map_err(Error::io(format!("looking for an account called {}", NAMES.join(" or "))))?;
         Ok(Self(Some(ids)))
@@ -45,7 +46,7 @@ impl Account {
     }
 }
 
-/// User and group from a line such as `nobody:x:65534:65534:nobody:/:/bin/false`.
+/// Reads user and group from a line such as `postgres:x:114:120::/var/lib/postgresql:/bin/bash`.
 fn ids_of(name: &str, passwd: &str) -> Option<(u32, u32)> {
     let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let line = lines.find(|fields| fields.len() > 3 && fields[0] == name)?;

@@ -1,6 +1,7 @@
 //! A certificate for one server, made with the program `openssl`.
 //!
-//! There is an authority beside the server's own certificate: some clients refuse a server that signed for itself.
+//! There is an authority beside the server's own certificate, since some clients refuse a self-signed
+//! server certificate.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,7 @@ use crate::{Error, programs};
 
 const INSTALL: &str = "Debian, Ubuntu: `apt install openssl`; Fedora: `dnf install openssl`";
 
-/// Everything is said here, so that the machine's own defaults do not matter.
+/// The complete request configuration, so that the defaults of the machine do not matter.
 const REQUEST: &str = "\
 [req]
 distinguished_name = name
@@ -47,7 +48,7 @@ pub(crate) fn key(folder: &Path) -> PathBuf {
     folder.join("server.key")
 }
 
-/// Makes the authority, the server's key and its certificate, all good for two days.
+/// Creates the authority, the server's key and its certificate, all valid for two days.
 pub(crate) fn make(daemon: &Daemon) -> Result<(), Error> {
     daemon.write("request", REQUEST)?;
     openssl(
@@ -56,13 +57,13 @@ pub(crate) fn make(daemon: &Daemon) -> Result<(), Error> {
     )?;
     openssl(daemon, "req -config request -new NEW_KEY -keyout server.key -out server.csr")?;
     sign(daemon, "server", "server")?;
-    // PostgreSQL refuses a key that others may read.
+    // PostgreSQL refuses a key file that other accounts may read.
     let key = key(daemon.path());
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600))
         .map_err(Error::io(format!("protecting {}", key.display())))
 }
 
-/// Makes a certificate by which a client shows that it is this role, and its key. The role is a plain word.
+/// Creates a certificate that identifies a client as this role, and its key. The role is a plain word.
 pub(crate) fn make_for_client(daemon: &Daemon, role: &str) -> Result<(PathBuf, PathBuf), Error> {
     openssl(
         daemon,
@@ -83,7 +84,7 @@ fn sign(daemon: &Daemon, name: &str, extensions: &str) -> Result<(), Error> {
     )
 }
 
-/// Runs the program in the server's folder.
+/// Runs `openssl` in the server's folder.
 fn openssl(daemon: &Daemon, arguments: &str) -> Result<(), Error> {
     let mut command = Command::new(programs::find("openssl", &[], INSTALL)?);
     let words = arguments.split_whitespace();

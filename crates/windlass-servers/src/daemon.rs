@@ -1,4 +1,5 @@
-//! A server program with a folder of its own. What PostgreSQL, Redis and PgBouncer have in common.
+//! A server program with a folder of its own: the parts that PostgreSQL, Redis and PgBouncer have in
+//! common.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::folder::Folder;
 use crate::watchdog::Watchdog;
 use crate::{Error, processes, wait};
 
-/// Whether a server takes connections already.
+/// Says whether a server accepts connections already.
 pub(crate) type IsReady<'a> = &'a dyn Fn(&Daemon) -> bool;
 
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// A folder and its watchdog; nothing runs yet.
+    /// Creates a folder and its watchdog; no server runs yet.
     pub(crate) fn new() -> Result<Self, Error> {
         let account = Account::for_servers()?;
         let folder = Folder::new(account)?;
@@ -36,7 +37,7 @@ impl Daemon {
         self.folder.path()
     }
 
-    /// A file in the folder, for the server to read.
+    /// Writes a file into the folder, for the server to read.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
         let path = self.path().join(name);
         std::fs::write(&path, text).map_err(Error::io(format!("writing {}", path.display())))?;
@@ -52,13 +53,13 @@ impl Daemon {
         self.watchdog.wait_for_children()
     }
 
-    /// The process that was started, while it is there.
+    /// Returns the process that was started, while it exists.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.child.as_ref().map(Pid::from_child)
     }
 
-    /// Makes a command run for the server: inside its folder, under its account, reading nothing, and with messages in
-    /// the language that is looked for.
+    /// Makes a command run for the server: inside its folder, under its account, with empty input, and with
+    /// messages in the language in which `is_ready` and the tests search for them.
     fn prepare<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         self.account.run_as(command).current_dir(self.path()).stdin(Stdio::null()).env("LC_ALL", "C")
     }
@@ -83,8 +84,9 @@ impl Daemon {
     ) -> Result<(), Error> {
         let program = command.get_program().to_string_lossy().into_owned();
         let (log, errors) = (self.folder.open_log()?, self.folder.open_log()?);
-        // A group of its own: if the shell that started the tests goes away, the system lets everybody in the group of the tests go on
-        // who was stopped, also a server that is frozen.
+        // The server gets a process group of its own. If the shell that started the tests exits, the system
+        // resumes every stopped process in the group of the tests; a frozen server among them would run
+        // again.
         let command = self.prepare(command).stdout(log).stderr(errors).process_group(0);
         self.child = Some(command.spawn().map_err(Error::io(format!("starting {program}")))?);
         let ready = wait::until(ready_max, || {
@@ -96,20 +98,21 @@ impl Daemon {
         ready.ok_or_else(|| self.too_slow(format!("{program} to take connections"), ready_max))
     }
 
-    /// Whether nothing runs. Takes note of the end of a process, so that it does not stay as a zombie.
+    /// Whether no server process runs. Reaps a process that has ended, so that it does not stay as a
+    /// zombie.
     pub(crate) fn has_ended(&mut self) -> Result<bool, Error> {
         let Some(child) = &mut self.child else { return Ok(true) };
-        let ended = child.try_wait().map_err(Error::io("looking after the server"))?.is_some();
+        let ended = child.try_wait().map_err(Error::io("checking whether the server has ended"))?.is_some();
         if ended {
             self.child = None;
         }
         Ok(ended)
     }
 
-    /// Asks the server with a signal to end, and waits until it and all its processes have.
+    /// Sends the server a signal to end, and waits until it and all its processes have ended.
     pub(crate) fn ask_to_end(&mut self, signal: Signal, limit: Duration) -> Result<(), Error> {
         let Some(pid) = self.pid() else { return Ok(()) };
-        // What is frozen would not hear it.
+        // A frozen process would not receive the signal.
         self.thaw()?;
         processes::signal(pid, signal)?;
         let ended = wait::until(limit, || {
@@ -118,11 +121,11 @@ impl Daemon {
         ended.ok_or_else(|| self.too_slow(format!("the server to end after {signal:?}"), limit))
     }
 
-    /// Ends all processes at once, as a power cut would.
+    /// Kills all processes at once, as a power cut would.
     pub(crate) fn kill(&mut self) -> Result<(), Error> {
         processes::kill(self.path())?;
         if let Some(mut child) = self.child.take() {
-            // It may have died before it began to work in the folder.
+            // The process may have died before it changed to the folder.
             child.kill().map_err(Error::io("killing the server"))?;
             child.wait().map_err(Error::io("waiting for the server's end"))?;
         }

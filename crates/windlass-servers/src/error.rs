@@ -1,38 +1,38 @@
-//! What can go wrong, with what to do about it.
+//! The errors of this crate, each with the action that fixes it.
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Why a server could not be started or asked.
+/// Why a server could not be started or queried.
 #[derive(Debug)]
 pub enum Error {
-    /// A program is not on this machine.
+    /// A program is not installed on this machine.
     MissingProgram {
-        /// What was looked for.
+        /// The program that was searched for.
         program: &'static str,
-        /// What brings it.
+        /// The command that installs it.
         install: &'static str,
     },
-    /// The system refused something.
+    /// The operating system refused a call.
     Io {
-        /// What was being done.
+        /// The action that failed.
         doing: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A program ended with a failure.
     Failed {
-        /// What was run.
+        /// The program that ran.
         program: String,
-        /// What it wrote.
+        /// The output of the program.
         output: String,
     },
-    /// Something did not happen in time.
+    /// An expected event did not happen in time.
     TooSlow {
-        /// What was waited for.
+        /// The expected event.
         expected: String,
-        /// For how long.
+        /// How long it was waited for.
         waited: Duration,
         /// The end of the server's log.
         log: String,
@@ -40,7 +40,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what was being done when the system refused.
+    /// For `map_err`: adds the action that failed to an error of the operating system.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Io { doing, source }
@@ -53,7 +53,7 @@ impl fmt::Display for Error {
             Self::MissingProgram { program, install } => {
                 write!(f, "expected the program `{program}`, found none; install it ({install})")
             }
-            Self::Io { doing, .. } => write!(f, "{doing} did not work"),
+            Self::Io { doing, .. } => write!(f, "{doing} failed"),
             Self::Failed { program, output } => write!(f, "`{program}` failed; it wrote:\n{output}"),
             Self::TooSlow { expected, waited, log } => {
                 write!(f, "expected {expected} within {waited:?}; the end of the log:\n{log}")

@@ -1,4 +1,4 @@
-//! A folder for one server: its data, its socket, its log.
+//! The folder of one server: its data, its socket, its log.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::DirBuilderExt;
@@ -8,23 +8,25 @@ use crate::Error;
 use crate::account::Account;
 use crate::port::random;
 
-/// How much of a log goes into an error.
+/// The largest number of log lines in an error.
 const LOG_LINES_MAX: usize = 30;
 
-/// The folder is removed by whoever ends the server's processes, since it cannot go before them.
+/// A folder that the code that ends the server's processes also removes, since the folder cannot go before
+/// them.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// A new folder below the system's folder for such things, which the account owns and nobody else may enter.
+    /// Creates a folder below the system's temporary folder. The account owns it, and no other account may
+    /// enter it.
     pub(crate) fn new(owner: Account) -> Result<Self, Error> {
         let path = std::env::temp_dir().join(format!("windlass-{:016x}", random()));
-        let doing = format!("making the folder {}", path.display());
+        let doing = format!("creating the folder {}", path.display());
         DirBuilder::new().mode(0o700).create(&path).map_err(Error::io(&doing))?;
         owner.own(&path)?;
-        // Processes are found by where they work, which the system tells without symbolic links.
+        // Processes are found by their working directory, which the system reports without symbolic links.
         let path = path.canonicalize().map_err(Error::io(doing))?;
         Ok(Self { path })
     }
@@ -33,19 +35,19 @@ impl Folder {
         &self.path
     }
 
-    /// The log, to be written to.
+    /// Opens the log for writing.
     pub(crate) fn open_log(&self) -> Result<File, Error> {
         let opened = OpenOptions::new().create(true).append(true).open(self.log());
         opened.map_err(Error::io(format!("opening {}", self.log().display())))
     }
 
-    /// All that was logged.
+    /// Returns the whole log.
     pub(crate) fn read_log(&self) -> String {
         let bytes = fs::read(self.log()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The end of the log.
+    /// Returns the last lines of the log.
     pub(crate) fn end_of_log(&self) -> String {
         let log = self.read_log();
         let lines: Vec<_> = log.lines().collect();
@@ -56,9 +58,9 @@ impl Folder {
         self.path.join("log")
     }
 
-    /// Removes all of it. A folder that is gone already is fine.
+    /// Removes the folder and its contents. A folder that is gone already is no error.
     pub(crate) fn remove(&self) {
-        // Nobody could do anything about a failure here; what is left lies in the system's folder for such things.
+        // The caller cannot act on a failure here; the remains stay in the system's temporary folder.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,10 +1,12 @@
-//! Throw-away servers for tests, benches and torture: started from the programs on the machine, on free ports and in
-//! folders of their own, so that a test may kill, freeze and restart them. For tests and chores only.
+//! Throw-away servers for tests, benches and torture. They are started from the programs on the machine, on
+//! free ports and in folders of their own, so that a test may kill, freeze and restart them. For tests and
+//! chores only.
 //!
-//! Nothing is left behind: a server's processes and folder go when its value is dropped, and a [`watchdog`]
-//! removes them when the process that started them is killed.
+//! A server leaves nothing behind: its processes and its folder are removed when its value is dropped. A
+//! [`watchdog`] removes them when the process that started them is killed.
 //!
-//! Needs Linux: a server's processes are found in `/proc`. Elsewhere, name a server of your own in `DATABASE_URL`.
+//! Needs Linux: a server's processes are found in `/proc`. Elsewhere, set `DATABASE_URL` to a server of
+//! your own.
 
 pub mod shared;
 pub mod postgres;

@@ -1,5 +1,5 @@
-//! PgBouncer in transaction mode in front of a PostgreSQL server: every transaction of a client may run on another
-//! connection, so that what a session remembers is lost or belongs to somebody else.
+//! PgBouncer in transaction mode in front of a PostgreSQL server. Every transaction of a client may run on
+//! another connection, so that the state of a session is lost or belongs to another client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use crate::{Error, port, programs};
 use target::Target;
 
 const INSTALL: &str = "Debian, Ubuntu: `apt install pgbouncer`; Fedora: `dnf install pgbouncer`";
-/// Debian has it where only root looks.
+/// Debian installs it in a folder that only root has in `PATH`.
 const ELSEWHERE: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 const READY_MAX: Duration = Duration::from_secs(30);
-/// What it logs when it takes connections.
+/// The log line that says that it accepts connections.
 const UP: &str = "LOG process up: ";
 
-/// How to set a pooler up.
+/// The configuration of a pooler.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Connections to the server, for each database and user.
+    /// The number of connections to the server, for each database and user.
     pub pool_size: u32,
-    /// Further settings by name. They win over all others.
+    /// Further settings by name. They take precedence over all others.
     pub settings: Vec<(String, String)>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Options {
     }
 }
 
-/// A running pooler. Dropping it ends it.
+/// A running pooler. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Server {
     daemon: Daemon,
@@ -44,7 +44,7 @@ pub struct Server {
     port: u16,
 }
 
-/// Whether the program is on this machine; the error says what to install.
+/// Checks that the program is installed on this machine; the error says what to install.
 pub fn is_installed() -> Result<(), Error> {
     program().map(drop)
 }
@@ -63,27 +63,27 @@ impl Server {
         Ok(server)
     }
 
-    /// Where clients connect to, for the same database.
+    /// Returns the URL that clients connect to, for the same database.
     pub fn url(&self) -> String {
         format!("postgres://{}@{}/{}", self.target.user, self.address(), self.target.database)
     }
 
-    /// Where the pooler listens.
+    /// Returns the address on which the pooler listens.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The folder that holds its files.
+    /// Returns the folder that holds its files.
     pub fn folder(&self) -> &Path {
         self.daemon.path()
     }
 
-    /// All that it has logged.
+    /// Returns its whole log.
     pub fn log(&self) -> String {
         self.daemon.log()
     }
 
-    /// Ends it at once; all its connections are cut.
+    /// Kills it at once; all its connections are cut.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.daemon.kill()
     }
@@ -94,12 +94,12 @@ impl Server {
         self.start_on(self.port)
     }
 
-    /// Stops it where it is. Connections stay open, and nothing answers.
+    /// Freezes its process. Connections stay open, and no request is answered.
     pub fn freeze(&self) -> Result<(), Error> {
         self.daemon.freeze()
     }
 
-    /// Lets it go on.
+    /// Resumes its process.
     pub fn thaw(&self) -> Result<(), Error> {
         self.daemon.thaw()
     }
@@ -113,7 +113,7 @@ impl Server {
         self.daemon.start(command.arg(settings), READY_MAX, &is_up)
     }
 
-    /// `auth_type = any` lets everybody in, as the user that stands with the database.
+    /// `auth_type = any` accepts every client, as the user that is configured with the database.
     fn settings(&self) -> String {
         let Self { port, options, target, .. } = self;
         let further = options.settings.iter().map(|(name, value)| format!("{name} = {value}\n"));

@@ -6,15 +6,15 @@ use std::ops::Range;
 
 use crate::Error;
 
-/// Below the ports that Linux gives to outgoing connections: one of those could take a killed server's port before
-/// it is restarted.
+/// The range lies below the ports that Linux gives to outgoing connections: an outgoing connection could
+/// take a killed server's port before the server is restarted.
 const PORTS: Range<u16> = 15_000..32_000;
 const TRIES_MAX: usize = 1_000;
 const STARTS_MAX: usize = 5;
-/// What the system says, and every server writes down, if a port is not free.
+/// The system's error for a port that is not free, which every server writes to its log.
 const TAKEN: &str = "Address already in use";
 
-/// Starts a server on a free port, and on another one if somebody else took the first meanwhile.
+/// Starts a server on a free port, and on another port if another process took the first one meanwhile.
 pub(crate) fn on_a_free_one(mut start: impl FnMut(u16) -> Result<(), Error>) -> Result<u16, Error> {
     let mut tries = 0;
     loop {
@@ -28,7 +28,7 @@ pub(crate) fn on_a_free_one(mut start: impl FnMut(u16) -> Result<(), Error>) -> 
     }
 }
 
-/// A port that nobody listens on now.
+/// Returns a port on which no process listens now.
 pub(crate) fn free() -> Result<u16, Error> {
     let free = std::iter::repeat_with(any).take(TRIES_MAX).find(|port| is_free(*port));
     let none = || std::io::Error::other(format!("none of {TRIES_MAX} ports in {PORTS:?} is free"));
@@ -42,7 +42,7 @@ fn any() -> u16 {
         + u16::try_from(offset).expect("an offset is smaller than the span of ports, which are 16 bits")
 }
 
-/// A number that differs from call to call and from process to process.
+/// Returns a number that differs from call to call and from process to process.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

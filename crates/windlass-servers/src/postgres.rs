@@ -21,15 +21,15 @@ use crate::daemon::Daemon;
 use crate::{Error, certificate, port};
 use programs::Programs;
 
-/// After a kill the server reads its log of changes first.
+/// After a kill, the server replays its write-ahead log first.
 const READY_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(30);
-/// The role that owns everything.
+/// The role that owns all objects.
 const OWNER: &str = "postgres";
-/// The database that is always there.
+/// The database that every server has.
 const DATABASE: &str = "postgres";
 
-/// A running server, on loopback and on a Unix socket. Dropping it ends it and removes its data.
+/// A running server, on loopback and on a Unix socket. Dropping it ends the server and removes its data.
 #[derive(Debug)]
 pub struct Server {
     daemon: Daemon,
@@ -37,18 +37,18 @@ pub struct Server {
     port: u16,
 }
 
-/// Whether the programs are on this machine; the error says what to install.
+/// Checks that the programs are installed on this machine; the error says what to install.
 pub fn is_installed() -> Result<(), Error> {
     Programs::find().map(drop)
 }
 
-/// Runs SQL on any server with `psql` and gives the rows, without headings, columns separated by `|`.
+/// Runs SQL on any server with `psql` and returns the rows, without headings, columns separated by `|`.
 pub fn psql(url: &str, sql: &str) -> Result<String, Error> {
     psql::run(&Programs::find()?.psql, url, sql)
 }
 
 impl Server {
-    /// Makes a new, empty server.
+    /// Starts a new, empty server.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let programs = Programs::find()?;
         let daemon = Daemon::new()?;
@@ -58,7 +58,7 @@ impl Server {
         Ok(server)
     }
 
-    /// A copy of this server that follows it, until it is promoted.
+    /// Starts a standby that replicates this server until it is promoted.
     pub fn standby(&self, options: &Options) -> Result<Self, Error> {
         let mut standby = Self { daemon: Daemon::new()?, programs: Programs::find()?, port: 0 };
         let mut copy = Command::new(&standby.programs.basebackup);
@@ -68,93 +68,94 @@ impl Server {
         Ok(standby)
     }
 
-    /// Makes a standby a server of its own that takes writes.
+    /// Promotes a standby to a server of its own that accepts writes.
     pub fn promote(&self) -> Result<(), Error> {
         self.psql("SELECT pg_promote(true, 60)").map(drop)
     }
 
-    /// Where clients connect to.
+    /// Returns the URL that clients connect to.
     pub fn url(&self) -> String {
         self.url_of(DATABASE)
     }
 
-    /// Where clients of another database connect to.
+    /// Returns the URL that clients of another database connect to.
     pub fn url_of(&self, database: &str) -> String {
         format!("postgres://{OWNER}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// The same server through its Unix socket.
+    /// Returns the URL of the same server through its Unix socket.
     pub fn socket_url(&self) -> String {
         let folder = self.daemon.path().to_string_lossy().replace('/', "%2F");
         format!("postgres://{OWNER}@{folder}:{}/{DATABASE}", self.port)
     }
 
-    /// Where the server listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The certificate by which clients can tell that it is this server, if it speaks TLS.
+    /// Returns the certificate by which clients verify this server, if it speaks TLS.
     pub fn authority(&self) -> Option<PathBuf> {
         Some(certificate::authority(self.daemon.path())).filter(|path| path.exists())
     }
 
-    /// A certificate by which a client shows that it is this role, and its key, if the server speaks TLS. Lines of
-    /// `pg_hba.conf` with `cert` ask for it.
+    /// Creates a certificate that identifies a client as this role, and its key, if the server speaks TLS.
+    /// Lines of `pg_hba.conf` with `cert` require it.
     pub fn client_certificate(&self, role: &str) -> Result<(PathBuf, PathBuf), Error> {
         certificate::make_for_client(&self.daemon, role)
     }
 
-    /// The folder that holds all of the server.
+    /// Returns the folder that holds all files of the server.
     pub fn folder(&self) -> &Path {
         self.daemon.path()
     }
 
-    /// All that the server has logged.
+    /// Returns the server's whole log.
     pub fn log(&self) -> String {
         self.daemon.log()
     }
 
-    /// Runs SQL with `psql` on the database that is always there.
+    /// Runs SQL with `psql` on the database that every server has.
     pub fn psql(&self, sql: &str) -> Result<String, Error> {
         psql::run(&self.programs.psql, &self.url(), sql)
     }
 
-    /// Makes a database and gives its URL.
+    /// Creates a database and returns its URL.
     pub fn create_database(&self, name: &str) -> Result<String, Error> {
         self.psql(&format!("CREATE DATABASE {}", psql::quoted(name)))?;
         Ok(self.url_of(name))
     }
 
-    /// Ends all processes at once, as a power cut would, and keeps the data.
+    /// Kills all processes at once, as a power cut would, and keeps the data.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.daemon.kill()?;
         self.forget_the_dead();
         Ok(())
     }
 
-    /// Ends the server in good order, without waiting for its clients, and keeps the data.
+    /// Stops the server cleanly, without waiting for its clients, and keeps the data.
     pub fn stop(&mut self) -> Result<(), Error> {
         self.daemon.ask_to_end(Signal::INT, STOP_MAX)
     }
 
-    /// Starts the server again on the same port and data, after ending it if it runs.
+    /// Starts the server again on the same port and data, after stopping it if it runs.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.stop()?;
         self.launch()
     }
 
-    /// Stops all processes where they are. Connections stay open, and nothing answers.
+    /// Freezes all its processes. Connections stay open, and no request is answered.
     pub fn freeze(&self) -> Result<(), Error> {
         self.daemon.freeze()
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a frozen server.
     pub fn thaw(&self) -> Result<(), Error> {
         self.daemon.thaw()
     }
 
-    /// From now on the children of this process keep the server alive, even if this process ends before them.
+    /// Makes the children of this process keep the server alive from now on, even if this process ends
+    /// before them.
     pub fn wait_for_children(&self) -> Result<(), Error> {
         self.daemon.wait_for_children()
     }
@@ -190,12 +191,13 @@ impl Server {
         self.data().join("postmaster.pid")
     }
 
-    /// The lock file of a dead server would stop the next one if another process got its number meanwhile. It also
-    /// names the shared memory that the dead server could not give back.
+    /// Removes the lock file of a dead server, which would keep the next one from starting if another
+    /// process got its process id meanwhile. The lock file also names the shared memory that the dead
+    /// server could not release.
     fn forget_the_dead(&self) {
         let Ok(lock) = fs::read_to_string(self.lock_file()) else { return };
         if let Some(segment) = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
-            // Without `ipcrm` 56 bytes stay until the machine restarts.
+            // Without `ipcrm`, 56 bytes stay until the machine restarts.
             let _ = Command::new("ipcrm").args(["-m", segment]).output();
         }
         // A failure shows when the next server starts.
@@ -205,12 +207,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // What is left after a failure is the business of the daemon's own end.
+        // After a failure, dropping the daemon removes the remaining processes.
         let _ = self.kill();
     }
 }
 
-/// The server writes its own number first and its state last. A standby takes no writes, but it is up.
+/// Whether the server is up. It writes its own process id to the lock file first and its state last. A
+/// standby accepts no writes, but it is up.
 fn is_ready(daemon: &Daemon, lock_file: &Path) -> bool {
     let lock = fs::read_to_string(lock_file).unwrap_or_default();
     let lines: Vec<_> = lock.lines().map(str::trim).collect();

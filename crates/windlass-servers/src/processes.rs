@@ -1,8 +1,8 @@
-//! The processes of a server: all that work inside its folder.
+//! The processes of a server: all processes whose working directory is inside its folder.
 //!
-//! A process group would not do. Every process of PostgreSQL makes a session of its own, so that a signal to the group
-//! reaches only the first; and when that one is gone, the others have lost their parent too. Guarded by
-//! `postgres::a_killed_server_leaves_no_process`.
+//! A process group is not sufficient. Every process of PostgreSQL creates a session of its own, so that a
+//! signal to the group reaches only the first process; when the first process is gone, the others have lost
+//! their parent too. Guarded by `postgres::a_killed_server_leaves_no_process`.
 
 use std::fs;
 use std::path::Path;
@@ -13,12 +13,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Error, wait};
 
-/// How long the system may take to end or stop a process that was told to.
+/// How long the system may take to end or stop a process after a signal.
 const SIGNAL_MAX: Duration = Duration::from_secs(20);
 
-/// Ends all at once, without a chance to tidy up, and waits until they are gone.
+/// Kills all processes at once, without a chance to clean up, and waits until they are gone.
 pub(crate) fn kill(folder: &Path) -> Result<(), Error> {
-    // Once more after the last is gone: one of them may have started another just before.
+    // Sends the signal once more after the last process is gone: a process may have started another just
+    // before.
     let gone = || {
         let left = inside(folder)?;
         signal_all(&left, Signal::KILL)?;
@@ -27,7 +28,7 @@ pub(crate) fn kill(folder: &Path) -> Result<(), Error> {
     wait::until(SIGNAL_MAX, gone)?.ok_or_else(|| still("gone", folder))
 }
 
-/// Stops all where they are, and waits until they stand still.
+/// Stops all processes, and waits until they are stopped.
 pub(crate) fn freeze(folder: &Path) -> Result<(), Error> {
     let frozen = || {
         let all = inside(folder)?;
@@ -38,12 +39,13 @@ pub(crate) fn freeze(folder: &Path) -> Result<(), Error> {
     wait::until(SIGNAL_MAX, frozen)?.ok_or_else(|| still("frozen", folder))
 }
 
-/// Lets all go on.
+/// Resumes all processes.
 pub(crate) fn thaw(folder: &Path) -> Result<(), Error> {
     signal_all(&inside(folder)?, Signal::CONT)
 }
 
-/// Who works inside the folder. A process that has ended and waits for its parent to notice is not among them.
+/// Returns the processes that work inside the folder. Zombie processes, which have ended and wait for their
+/// parent to reap them, are not among them.
 pub(crate) fn inside(folder: &Path) -> Result<Vec<Pid>, Error> {
     let entries =
         fs::read_dir("/proc").map_err(Error::io("reading /proc, which these servers need (Linux)"))?;
@@ -56,7 +58,8 @@ fn works_in(pid: Pid, folder: &Path) -> bool {
     fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).is_ok_and(|cwd| cwd.starts_with(folder))
 }
 
-/// Whether every thread of a process stands still: they stop one by one. One that has ended meanwhile does nothing either.
+/// Whether every thread of a process is stopped: the system stops them one by one. A thread that has ended
+/// meanwhile counts as stopped.
 fn is_frozen(pid: Pid) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return false };
     let mut stats =
@@ -64,7 +67,8 @@ fn is_frozen(pid: Pid) -> bool {
     stats.peek().is_some() && stats.all(|stat| is_stopped(&stat))
 }
 
-/// The state is the first letter after the name, which stands in brackets and may have any letters.
+/// Whether the state is "stopped". The state is the first letter after the name; the name is in brackets
+/// and may contain any letters.
 fn is_stopped(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
@@ -73,7 +77,7 @@ fn signal_all(pids: &[Pid], signal: Signal) -> Result<(), Error> {
     pids.iter().try_for_each(|pid| self::signal(*pid, signal))
 }
 
-/// Sends a signal. A process that is gone already is fine.
+/// Sends a signal. A process that is gone already is no error.
 pub(crate) fn signal(pid: Pid, signal: Signal) -> Result<(), Error> {
     match kill_process(pid, signal) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Looks in `PATH`, then in the given folders.
+/// Searches `PATH`, then the given folders.
 pub(crate) fn find(
     program: &'static str,
     elsewhere: &[PathBuf],
@@ -13,7 +13,7 @@ pub(crate) fn find(
     find_all(program, elsewhere).next().ok_or(Error::MissingProgram { program, install })
 }
 
-/// All programs of that name, in the same order.
+/// Returns all programs of that name, in the same order.
 pub(crate) fn find_all(program: &str, elsewhere: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<_> = std::env::split_paths(&path).collect();
@@ -21,8 +21,8 @@ pub(crate) fn find_all(program: &str, elsewhere: &[PathBuf]) -> impl Iterator<It
     find_in(program, folders)
 }
 
-/// Paths are absolute, since servers work in folders of their own. Links are not followed: `redis-server` is one, to
-/// a program that looks at the name by which it was called.
+/// Returns absolute paths, since servers run in folders of their own. Links are not followed:
+/// `redis-server` is a link to a program that checks the name by which it was called.
 pub(crate) fn find_in(
     program: &str,
     folders: impl IntoIterator<Item = PathBuf>,

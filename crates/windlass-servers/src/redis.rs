@@ -16,17 +16,18 @@ const READY_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// How to set a server up.
+/// The configuration of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Further settings by name. They win over all others.
+    /// Further settings by name. They take precedence over all others.
     pub settings: Vec<(String, String)>,
-    /// Whether the server speaks TLS on a second port, with a certificate made for it. Needs the program `openssl`.
+    /// Whether the server speaks TLS on a second port, with a certificate created for it. Needs the program
+    /// `openssl`.
     pub tls: bool,
 }
 
-/// A running server on loopback, which writes every change to a file and syncs it every second. Dropping it ends it
-/// and removes its data.
+/// A running server on loopback. It writes every change to a file and syncs the file every second. Dropping
+/// it ends the server and removes its data.
 #[derive(Debug)]
 pub struct Server {
     daemon: Daemon,
@@ -36,7 +37,7 @@ pub struct Server {
     tls_port: u16,
 }
 
-/// Whether the program is on this machine; the error says what to install.
+/// Checks that the program is installed on this machine; the error says what to install.
 pub fn is_installed() -> Result<(), Error> {
     program().map(drop)
 }
@@ -46,7 +47,7 @@ fn program() -> Result<PathBuf, Error> {
 }
 
 impl Server {
-    /// Makes a new, empty server.
+    /// Starts a new, empty server.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let program = program()?;
         let mut server =
@@ -59,63 +60,64 @@ impl Server {
         Ok(server)
     }
 
-    /// Where clients connect to.
+    /// Returns the URL that clients connect to.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// Where clients connect to with TLS, if the server speaks it.
+    /// Returns the URL that clients connect to with TLS, if the server speaks it.
     pub fn tls_url(&self) -> String {
         format!("rediss://localhost:{}", self.tls_port)
     }
 
-    /// The certificate by which clients can tell that it is this server, if it speaks TLS.
+    /// Returns the certificate by which clients verify this server, if it speaks TLS.
     pub fn authority(&self) -> PathBuf {
         certificate::authority(self.folder())
     }
 
-    /// Where the server listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The folder that holds all of the server.
+    /// Returns the folder that holds all files of the server.
     pub fn folder(&self) -> &Path {
         self.daemon.path()
     }
 
-    /// All that the server has logged.
+    /// Returns the server's whole log.
     pub fn log(&self) -> String {
         self.daemon.log()
     }
 
-    /// Ends the server at once, as a crash would, and keeps the data.
+    /// Kills the server at once, as a crash would, and keeps the data.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.daemon.kill()
     }
 
-    /// Ends the server in good order and keeps the data.
+    /// Stops the server cleanly and keeps the data.
     pub fn stop(&mut self) -> Result<(), Error> {
         self.daemon.ask_to_end(Signal::TERM, STOP_MAX)
     }
 
-    /// Starts the server again on the same port and data, after ending it if it runs.
+    /// Starts the server again on the same port and data, after stopping it if it runs.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.stop()?;
         self.start_on(self.port)
     }
 
-    /// Stops the server where it is. Connections stay open, and nothing answers.
+    /// Freezes the server. Connections stay open, and no request is answered.
     pub fn freeze(&self) -> Result<(), Error> {
         self.daemon.freeze()
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a frozen server.
     pub fn thaw(&self) -> Result<(), Error> {
         self.daemon.thaw()
     }
 
-    /// From now on the children of this process keep the server alive, even if this process ends before them.
+    /// Makes the children of this process keep the server alive from now on, even if this process ends
+    /// before them.
     pub fn wait_for_children(&self) -> Result<(), Error> {
         self.daemon.wait_for_children()
     }
@@ -159,7 +161,8 @@ impl Server {
     }
 }
 
-/// A server that still reads its data says so. A stranger on the same port has another number.
+/// Whether this server is up. A server that still loads its data reports that. Another server on the same
+/// port reports another process id.
 fn is_ready(daemon: &Daemon, address: SocketAddr) -> bool {
     let number = daemon.pid().map(|pid| format!("process_id:{}\r\n", pid.as_raw_nonzero()));
     let is_ours = |answer: String| {
@@ -168,7 +171,7 @@ fn is_ready(daemon: &Daemon, address: SocketAddr) -> bool {
     ask(address).is_ok_and(is_ours)
 }
 
-/// What a server says about itself.
+/// Returns the server's own description, the answer to `INFO`.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
     stream.set_read_timeout(Some(ANSWER_MAX))?;

@@ -1,4 +1,4 @@
-//! Waits for what other processes do. They send no signal to wait for, so this looks again and again.
+//! Waits for other processes. They send no signal to wait for, so this polls.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::Error;
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Looks until there is an answer. `None` when the time is up.
+/// Polls until there is an answer. Returns `None` at the time limit.
 pub(crate) fn until<T>(
     limit: Duration,
     mut look: impl FnMut() -> Result<Option<T>, Error>,

@@ -1,13 +1,14 @@
-# Waits for its input to close, which happens when whoever started it is gone, however that happened. Then it ends
-# every process that works inside the folder, and removes the folder. The word `done` says that there is nothing to do.
+# Waits for its input to close, which happens when the process that started it is gone, for any reason. Then
+# it ends every process that works inside the folder, and removes the folder. The word `done` says that
+# there is nothing to do.
 folder=$1
 trap '' HUP INT TERM
 if read -r word && [ "$word" = done ]; then exit 0; fi
 
-# Number and place of every process that may be looked at.
+# Prints the id and working directory of every process that may be inspected.
 places() { ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n 's|^.* /proc/\([0-9]*\)/cwd -> |\1 |p'; }
 
-# True as long as there was something to end.
+# Succeeds as long as there was a process to end.
 kill_all() {
     places | (
         found=1

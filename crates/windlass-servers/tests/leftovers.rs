@@ -1,4 +1,4 @@
-//! Nothing is left behind, however the process ends that started a server.
+//! A server leaves nothing behind, however the process ends that started it.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
@@ -13,17 +13,17 @@ use windlass_servers::postgres;
 
 mod common;
 
-/// A process with a shared server, whose folder for temporary things holds nothing else.
+/// A process with a shared server, whose folder for temporary files is otherwise empty.
 struct Holder {
     process: Child,
-    /// Apart from the process, since waiting for a process closes its input.
+    /// Stored apart from the process, since waiting for a process closes its input.
     input: Option<ChildStdin>,
     url: String,
     temporary: PathBuf,
 }
 
 impl Holder {
-    /// Waits until the server is there.
+    /// Starts the process and waits until the server is up.
     fn start(name: &str, arguments: &[&str]) -> Self {
         let mut holder = Self::begin(name, arguments);
         let mut url = String::new();
@@ -33,9 +33,10 @@ impl Holder {
         holder
     }
 
-    /// Does not wait.
+    /// Starts the process without waiting for the server.
     fn begin(name: &str, arguments: &[&str]) -> Self {
-        // The space shows that no shell takes a path apart. The server's account must be able to enter.
+        // The space in the name shows that no shell splits a path. The server's account must be able to
+        // enter the folder.
         let temporary = std::env::temp_dir().join(format!("windlass {name} {}", std::process::id()));
         DirBuilder::new().mode(0o755).create(&temporary).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hold-shared-server"));
@@ -72,7 +73,7 @@ fn expect_nothing_left(holder: &Holder, segments: &[String]) {
     fs::remove_dir(&holder.temporary).unwrap();
 }
 
-/// The shared memory that the holder's server has.
+/// Returns the shared memory segments of the holder's server.
 fn segments_of(holder: &Holder) -> Vec<String> {
     let server = fs::read_dir(&holder.temporary).unwrap().next().unwrap().unwrap().path();
     let lock = fs::read_to_string(server.join("data/postmaster.pid")).unwrap();

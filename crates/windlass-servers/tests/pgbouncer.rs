@@ -1,4 +1,4 @@
-//! A pooler in transaction mode stands between a test and its server.
+//! A pooler in transaction mode between a test and its server.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
@@ -14,7 +14,7 @@ fn start(pool_size: u32) -> (postgres::Server, pgbouncer::Server) {
     (server, pooler)
 }
 
-/// In session mode the second client would wait for the first to leave.
+/// In session mode, the second client would wait for the first to disconnect.
 #[test]
 fn two_clients_share_one_connection_between_their_transactions() {
     let (_server, pooler) = start(1);

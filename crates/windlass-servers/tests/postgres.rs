@@ -69,7 +69,7 @@ fn a_killed_server_leaves_no_process_and_keeps_what_was_committed() {
     server.restart().unwrap();
     assert_eq!(server.url(), url);
     assert_eq!(server.psql("SELECT n FROM kept").unwrap(), "7");
-    assert!(server.log().contains("not properly shut down"), "a kill is not an orderly end");
+    assert!(server.log().contains("not properly shut down"), "a kill is not a clean stop");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_frozen_server_is_silent_until_it_thaws() {
     let server = start();
     server.freeze().unwrap();
     let mut client = TcpStream::connect(server.address()).unwrap();
-    // The question whether the server speaks TLS, which it answers with one letter.
+    // The request whether the server speaks TLS, which it answers with one letter.
     client.write_all(&[0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]).unwrap();
     client.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let silence = client.read_exact(&mut [0]).unwrap_err();

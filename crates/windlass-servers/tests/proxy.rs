@@ -1,4 +1,4 @@
-//! A proxy loses what it is told to lose. The server behind it gives back what it gets.
+//! A proxy injects the faults that a test has switched on. The server behind it echoes its input.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
@@ -18,7 +18,7 @@ mod common;
 const SILENCE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that counts what it hears and says it again.
+/// A server that counts the bytes that it receives and sends them back.
 struct Echo {
     address: SocketAddr,
     heard: Arc<AtomicUsize>,
@@ -61,7 +61,7 @@ fn connect(proxy: &Proxy) -> TcpStream {
     client
 }
 
-/// A client that has been let in for sure.
+/// Connects a client, and returns when the proxy has certainly accepted it.
 fn connect_and_talk(proxy: &Proxy) -> TcpStream {
     let mut client = connect(proxy);
     talk(&mut client);
@@ -81,7 +81,7 @@ fn expect_silence(client: &mut TcpStream) {
     client.set_read_timeout(Some(PATIENCE)).unwrap();
 }
 
-/// All that comes before the connection ends, in whatever way it does.
+/// Reads all bytes before the connection ends, in whatever way it ends.
 fn read_to_the_end(client: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     let mut chunk = [0; 4096];
@@ -115,7 +115,7 @@ fn a_long_text_comes_through_whole() {
     let text: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
     let mut writer = client.try_clone().unwrap();
     let question = text.clone();
-    // All of it is said before anything is read: the way is full, and writes must be tried again.
+    // All bytes are sent before any is read: the buffers fill up, and writes must be repeated.
     let asking = thread::spawn(move || {
         writer.write_all(&question).unwrap();
         writer.shutdown(std::net::Shutdown::Write).unwrap();
@@ -169,7 +169,7 @@ fn nothing_moves_through_a_frozen_proxy_and_nothing_is_lost() {
     proxy.freeze(true);
     client.write_all(b"later").unwrap();
     expect_silence(&mut client);
-    assert_eq!(echo.heard.load(Ordering::SeqCst), before, "the server hears nothing either");
+    assert_eq!(echo.heard.load(Ordering::SeqCst), before, "the server receives nothing either");
     proxy.freeze(false);
     let mut answer = [0; 5];
     client.read_exact(&mut answer).unwrap();

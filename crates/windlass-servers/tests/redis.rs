@@ -16,7 +16,7 @@ fn start() -> Server {
     Server::start(&Options::default()).unwrap()
 }
 
-/// The first line of the answer.
+/// Returns the first line of the answer.
 fn ask(address: SocketAddr, command: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;

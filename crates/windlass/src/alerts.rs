@@ -1,5 +1,6 @@
-//! Alerts: what somebody should look at, and what does not mend by itself. Each is a line of the log, at `warn` or `error`, and is
-//! handed to whoever asked for alerts by [`WorkerOptions::on_alert`](crate::WorkerOptions::on_alert), such as a pager:
+//! Alerts: events that a person should act on, because they do not pass by themselves. Each alert is a log
+//! line at `warn` or `error`, and is passed to the application's hook,
+//! [`WorkerOptions::on_alert`](crate::WorkerOptions::on_alert), such as a pager:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,9 +15,10 @@
 //! # assert!(options.on_alert.is_some());
 //! ```
 //!
-//! It is called in the process that noticed, once; what must be seen by others, too, is kept in the store: with a lease, a schedule or a
-//! drain. It is called on a thread of its own, within the runtime in which the worker was started: it may take its time, or hand on to a task.
-//! If it panics, that is told in the log, and nothing else ends by it.
+//! The hook is called once, in the process that noticed the event. Facts that other processes must see as
+//! well are kept in the store: with a lease, a schedule or a completion trigger. The hook runs on a thread
+//! of its own, within the runtime in which the worker was started: it may take its time, or spawn a task.
+//! If it panics, the panic is logged, and nothing else ends because of it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,47 +33,48 @@ use windlass_core::worker::WorkerId;
 
 use crate::duties::DutyAlert;
 
-/// What somebody should look at.
+/// An event that a person should act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Alert {
-    /// Something is wrong with a duty.
+    /// A duty is not done as it should be.
     Duty(DutyAlert),
-    /// A schedule did not run when it should have: nobody saw its tick in time, its job was refused, or its last job is still live.
+    /// A schedule did not run when it should have: no process saw its tick in time, its job was refused, or
+    /// its last job is still live.
     Schedule {
-        /// Which.
+        /// The schedule.
         schedule: ScheduleName,
         /// What happened.
         alarm: ScheduleAlert,
     },
     /// A schedule cannot be read or fired, and does not run until it is removed and declared again.
     UnfitSchedule {
-        /// Which.
+        /// The schedule.
         schedule: ScheduleName,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A drain fired, and its job was refused.
+    /// A completion trigger fired, and its job was refused.
     Trigger {
-        /// Which.
+        /// The trigger.
         trigger: TriggerName,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
-    /// A drain cannot be read, and so it does not fire.
+    /// A completion trigger cannot be read, and so it does not fire.
     UnreadableTrigger {
-        /// Which.
+        /// The trigger.
         trigger: TriggerName,
     },
-    /// The store does not know this worker any more, and it goes on under another identity: it was silent for too long, or the store was
-    /// emptied or replaced. What it ran is run again by others.
+    /// The store no longer knows this worker, and the worker goes on under another identity: its heartbeats
+    /// were missing for too long, or the store was emptied or replaced. Other workers run its jobs again.
     StartedOver {
-        /// As whom it goes on.
+        /// The new identity.
         worker: WorkerId,
     },
 }
 
-/// What is called with each alert.
+/// The function that is called with each alert.
 pub type AlertHook = Arc<dyn Fn(&Alert) + Send + Sync>;
 
 impl Alert {
@@ -100,52 +103,54 @@ impl fmt::Display for Alert {
                 f.write_str("a completion trigger cannot be read, and so it does not fire")
             }
             Self::StartedOver { .. } => {
-                f.write_str("the store did not know this worker any more; it goes on under another identity")
+                f.write_str("the store no longer knows this worker; the worker goes on under another identity")
             }
         }
     }
 }
 
-/// So many alerts may be with the hook at once. What comes while it is busy with all of them stands in the log only.
+/// The most alerts that may be with the hook at once. An alert that arrives while the hook is busy with all
+/// of them is only logged.
 const UNDER_WAY_MAX: usize = 64;
 
-/// Where alerts of this process go.
+/// The destination of this process's alerts.
 #[derive(Clone, Default)]
 pub(crate) struct Alerts {
     hook: Option<AlertHook>,
-    /// Where the application lives. Those who notice something have threads of their own, which nobody may hold up, and on which nothing
-    /// of the application could talk to anybody.
+    /// The runtime of the application. The threads that notice events must not be blocked by the hook, and
+    /// on their runtimes the application's code could not use the network.
     application: Option<Handle>,
     under_way: Arc<AtomicUsize>,
 }
 
 impl Alerts {
-    /// For whoever calls within the application's runtime.
+    /// Alerts for a hook; the caller runs within the application's runtime.
     pub(crate) fn to(hook: Option<AlertHook>) -> Self {
         Self { hook, application: Handle::try_current().ok(), under_way: Arc::default() }
     }
 
-    /// For tests: alerts, and all that is raised until nobody can raise one any more.
+    /// For tests: alerts, and a receiver of all alerts until the last sender is dropped.
     #[cfg(test)]
-    pub(crate) fn heard() -> (Self, tokio::sync::mpsc::Receiver<Alert>) {
-        let (tell, heard) = tokio::sync::mpsc::channel(UNDER_WAY_MAX);
-        let hook = move |alert: &Alert| tell.try_send(alert.clone()).expect("not so many");
-        (Self::to(Some(Arc::new(hook))), heard)
+    pub(crate) fn captured() -> (Self, tokio::sync::mpsc::Receiver<Alert>) {
+        let (sender, receiver) = tokio::sync::mpsc::channel(UNDER_WAY_MAX);
+        let hook = move |alert: &Alert| sender.try_send(alert.clone()).expect("the channel has room");
+        (Self::to(Some(Arc::new(hook))), receiver)
     }
 
-    /// To the log, and to whoever asked for it. What that does wrong must not end the loop that noticed something.
+    /// Logs an alert and passes it to the hook. A panic of the hook must not end the loop that noticed the
+    /// event.
     pub(crate) fn raise(&self, alert: &Alert) {
         alert.log();
         let (Some(hook), Some(application)) = (self.hook.clone(), &self.application) else { return };
         if self.under_way.fetch_add(1, Ordering::SeqCst) >= UNDER_WAY_MAX {
             self.under_way.fetch_sub(1, Ordering::SeqCst);
-            tracing::error!(%alert, "`on_alert` is busy with {UNDER_WAY_MAX} alerts; this one stands in the log only");
+            tracing::error!(%alert, "`on_alert` is busy with {UNDER_WAY_MAX} alerts; this one is only logged");
             return;
         }
         let (alert, under_way) = (alert.clone(), Arc::clone(&self.under_way));
         application.spawn_blocking(move || {
             if catch_unwind(AssertUnwindSafe(|| hook(&alert))).is_err() {
-                tracing::error!(%alert, "`on_alert` panicked; the alert stands in the log");
+                tracing::error!(%alert, "`on_alert` panicked; the alert is in the log");
             }
             under_way.fetch_sub(1, Ordering::SeqCst);
         });
@@ -170,7 +175,7 @@ mod tests {
         let (tell, mut heard) = mpsc::channel(UNDER_WAY_MAX);
         let alerts = Alerts::to(Some(Arc::new(move |_: &Alert| {
             tell.try_send(()).unwrap();
-            panic!("it has no line to the pager");
+            panic!("the pager cannot be reached");
         })));
         alerts.raise(&unfit());
         heard.recv().await.unwrap();
@@ -178,7 +183,7 @@ mod tests {
         heard.recv().await.unwrap();
     }
 
-    /// Duties and heartbeats live on threads whose runtimes cannot talk to anybody.
+    /// Duties and heartbeats run on threads whose runtimes have no network I/O.
     #[tokio::test]
     async fn a_hook_may_talk_to_others_whoever_has_noticed_something() {
         let pager = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -187,7 +192,7 @@ mod tests {
             tokio::spawn(tokio::net::TcpStream::connect(address));
         })));
         std::thread::spawn(move || alerts.raise(&unfit())).join().unwrap();
-        tokio::time::timeout(Duration::from_secs(30), pager.accept()).await.expect("it calls").unwrap();
+        tokio::time::timeout(Duration::from_secs(30), pager.accept()).await.expect("the hook connects").unwrap();
     }
 
     #[tokio::test]

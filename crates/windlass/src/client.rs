@@ -1,4 +1,4 @@
-//! What an application puts jobs in with, and asks about them.
+//! The client, with which an application enqueues jobs and queries them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,19 +25,19 @@ use crate::{random, store};
 /// A hook at enqueue: may change a new job before it is sent, for example give it a priority or a delay.
 pub type EnqueueHook = Arc<dyn Fn(&mut NewJob) + Send + Sync>;
 
-/// How a client behaves.
+/// The options of a client.
 #[derive(Clone, Default)]
 pub struct ClientOptions {
-    /// What priority labels mean.
+    /// The meaning of priority labels.
     pub labels: PriorityLabels,
-    /// Asked for every new job, in this order.
+    /// The hooks that are called for every new job, in this order.
     pub hooks: Vec<EnqueueHook>,
     /// Breakers and rate limits.
     pub limits: LimitOptions,
 }
 
-/// Puts jobs in. Cheap to clone; clones share one line to the store, on which callers who come at the same
-/// time travel together.
+/// Enqueues jobs and queries them. Cheap to clone; clones share one batcher, which sends simultaneous calls
+/// together.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -46,7 +46,7 @@ struct Inner {
     options: ClientOptions,
     batcher: Arc<Batcher>,
     limits: Arc<Limits>,
-    /// What new jobs have to pass.
+    /// The limits that new jobs have to pass.
     accept_limits: Arc<Limits>,
     draining: Arc<AtomicBool>,
 }
@@ -62,7 +62,7 @@ impl Client {
         Self::with_clock(engine, options, Arc::new(ProcessClock::default()))
     }
 
-    /// A client whose limits go by another clock than this process's.
+    /// A client whose limits use another clock than this process's.
     pub(crate) fn with_clock(engine: Arc<dyn Engine>, options: ClientOptions, clock: Arc<dyn Clock>) -> Self {
         let batcher = Arc::new(Batcher::new(Arc::clone(&engine)));
         let limits = Arc::new(Limits::new(Arc::clone(&engine), clock, &options.limits));
@@ -70,8 +70,9 @@ impl Client {
         Self(Arc::new(Inner { engine, options, batcher, limits, accept_limits, draining: Arc::default() }))
     }
 
-    /// The same client for those who work on the spool: new jobs go the same way and pass the same accept step, but shared breakers and rate
-    /// limits are those of the spool, whose jobs wait behind its own gates.
+    /// The same client for a worker on the spool. New jobs are sent to the same engine and pass the same
+    /// accept step, but shared breakers and rate limits are those of the spool, whose jobs wait behind its
+    /// own gates.
     pub(crate) fn on_spool(&self, spool: Arc<dyn Engine>) -> Self {
         let limits = self.0.limits.beside(spool, &self.0.options.limits);
         Self(Arc::new(Inner {
@@ -84,14 +85,14 @@ impl Client {
         }))
     }
 
-    /// Declares queues, so that jobs can be put in before any worker starts.
+    /// Declares queues, so that jobs can be enqueued before any worker starts.
     pub async fn declare(&self, queues: Vec<QueueSpec>) -> Result<(), EngineError> {
         let declaration = Declaration { queues, types: vec![] };
         store::call(&self.0.engine, |engine| async move { engine.declare(declaration).await }).await
     }
 
-    /// Registers the type `T`, and its queue with the defaults if nobody declared it, so that jobs of it can be
-    /// put in before any worker starts.
+    /// Registers the type `T`, so that its jobs can be enqueued before any worker starts. Declares its
+    /// queue with the defaults if it is not declared.
     pub async fn register<T: JobType>(&self) -> Result<(), RegisterError> {
         let spec = spec_of::<T>()?;
         let known = self.queues().await?;
@@ -101,22 +102,22 @@ impl Client {
         Ok(store::call(&self.0.engine, |engine| async move { engine.declare(declaration).await }).await?)
     }
 
-    /// The schedules of the store: to declare, look at, hold back, run and remove them.
+    /// The schedules of the store: to declare, query, pause, run and remove them.
     pub fn schedules(&self) -> Schedules {
         Schedules::new(Arc::clone(&self.0.engine))
     }
 
-    /// The drains of the store: to declare, look at and remove them.
+    /// The completion triggers of the store: to declare, query and remove them.
     pub fn triggers(&self) -> CompletionTriggers {
         CompletionTriggers::new(Arc::clone(&self.0.engine))
     }
 
-    /// What happened in each minute, for as long as minutes are kept.
+    /// The rollups of each minute, for as long as they are kept.
     pub fn rollups(&self) -> Rollups {
         Rollups::new(Arc::clone(&self.0.engine))
     }
 
-    /// Puts a job in. Nothing happens until the returned builder is awaited.
+    /// Enqueues a job. The job is sent when the returned builder is awaited.
     ///
     /// ```no_run
     /// # use windlass::{Client, JobType}; use std::time::Duration;
@@ -130,8 +131,8 @@ impl Client {
         Enqueue::new(self.clone(), job, Way::Accept)
     }
 
-    /// Puts many jobs in, at most 1,000 a request to the store. Each is judged by itself; the answers come in
-    /// the order of the jobs.
+    /// Enqueues many jobs, at most 1,000 in a request to the store. Each job gets its own answer; the
+    /// answers are in the order of the jobs.
     pub async fn enqueue_many<T: JobType>(
         &self,
         jobs: impl IntoIterator<Item = T>,
@@ -140,8 +141,8 @@ impl Client {
         self.enqueue_drafts(drafts).await
     }
 
-    /// Puts in jobs that were made by hand. Fails as a whole only if nothing at all was sent; else each job has its
-    /// own answer, also if the store went away half way.
+    /// Enqueues jobs that the caller built as [`NewJob`]. Fails as a whole only if no job was sent;
+    /// otherwise each job has its own answer, also if the store became unavailable half way.
     pub async fn enqueue_drafts(
         &self,
         drafts: Vec<NewJob>,
@@ -156,7 +157,7 @@ impl Client {
         Ok(answers)
     }
 
-    /// Sends those that rate limits let in. Gives an answer for each, in order.
+    /// Sends the jobs that rate limits accept. Returns an answer for each, in order.
     async fn send_accepted(&self, drafts: Vec<NewJob>) -> Vec<Result<Enqueued, EnqueueError>> {
         let (mut jobs, mut refused) = (Vec::with_capacity(drafts.len()), Vec::new());
         for (place, draft) in drafts.into_iter().enumerate() {
@@ -173,22 +174,25 @@ impl Client {
         answers
     }
 
-    /// Takes the tokens that a job needs to be put in, for jobs that are put in another way than by this client.
+    /// Takes the tokens that a job needs at enqueue, for jobs that are enqueued in another way than by this
+    /// client.
     pub async fn take_tokens(&self, job: &NewJob) -> Result<(), RateLimited> {
         self.0.limits.accept(job).await
     }
 
-    /// What became of an enqueue whose answer got lost: where the job went, or nothing if it was not stored.
-    /// After nothing it can be put in again, under a new request id: the question has closed the request, so
-    /// if it is still on its way, it stores nothing when it arrives. The same holds for all jobs that
-    /// travelled in it.
+    /// Queries the result of an enqueue whose answer was lost: the job and its outcome, or none if it was
+    /// not stored.
     ///
-    /// [`EnqueueError::Unknown`] means that there is no answer yet, because the store is away or an open
-    /// transaction holds the request: ask again. A request is remembered for an hour.
+    /// After none, the job can be enqueued again, under a new request id: the query has closed the request,
+    /// so if it is still on its way, it stores nothing when it arrives. The same holds for all jobs that
+    /// were sent in it.
+    ///
+    /// [`EnqueueError::Unknown`] means that there is no answer yet, because the store is unavailable or an
+    /// open transaction holds the request: query again. A request is remembered for an hour.
     pub async fn ask(&self, handle: Handle) -> Result<Option<Enqueued>, EnqueueError> {
         let asked = store::call(&self.0.engine, |engine| async move { engine.ask(handle.request).await });
         let answers = asked.await.map_err(|error| {
-            tracing::warn!(%error, request = %handle.request, "asking what became of an enqueue failed; ask again");
+            tracing::warn!(%error, request = %handle.request, "querying the result of an enqueue failed; query again");
             EnqueueError::Unknown(Some(handle))
         })?;
         let Some(answers) = answers else { return Ok(None) };
@@ -196,7 +200,7 @@ impl Client {
         answer.ok_or(EnqueueError::RequestUsed(handle.request)).and_then(Enqueued::from_answer).map(Some)
     }
 
-    /// One job, wherever it is.
+    /// One job, in whatever state.
     pub async fn job(&self, id: JobId) -> Result<Option<StoredJob>, EngineError> {
         store::call(&self.0.engine, |engine| async move { engine.job(id).await }).await
     }
@@ -206,7 +210,8 @@ impl Client {
         store::call(&self.0.engine, |engine| async move { engine.queues().await }).await
     }
 
-    /// Everything at a glance: what waits and runs in all queues, which engine takes new jobs, and how the store is.
+    /// A summary: the jobs that wait and run in all queues, which engine takes new jobs, and the health of
+    /// the store.
     pub async fn snapshot(&self) -> Result<Snapshot, EngineError> {
         let (queues, fallback) = store::call(&self.0.engine, |engine| async move {
             Ok((engine.queues().await?, engine.fallback().await?))
@@ -220,7 +225,7 @@ impl Client {
         &self.0.engine
     }
 
-    /// A follow-up job of a running one, which is taken even while the process drains.
+    /// Builds a follow-up job of a running job, which is accepted even while the process drains.
     pub(crate) fn follow_up<T: JobType>(&self, job: T) -> Enqueue {
         Enqueue::new(self.clone(), job, Way::FollowUp)
     }
@@ -248,7 +253,7 @@ impl Client {
         draft
     }
 
-    /// From now on this process takes no new jobs but follow-ups.
+    /// Starts a drain: from now on this process accepts no new jobs but follow-ups.
     pub(crate) fn start_draining(&self) {
         self.0.draining.store(true, Ordering::SeqCst);
     }
@@ -258,7 +263,7 @@ impl Client {
     }
 }
 
-/// A queue as it is declared if nobody configured it: like the built-in one of that name, if there is one.
+/// The declaration of a queue that is not configured: like the built-in queue of that name, if there is one.
 pub(crate) fn declared_as(name: &windlass_core::names::QueueName) -> QueueSpec {
     QueueSpec::built_in()
         .into_iter()
@@ -266,10 +271,10 @@ pub(crate) fn declared_as(name: &windlass_core::names::QueueName) -> QueueSpec {
         .unwrap_or_else(|| QueueSpec::new(name.clone()))
 }
 
-/// Why a type was not registered.
+/// The reason why a type was not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// Its name or its queue's is not a name.
+    /// The name of the type or of its queue is invalid.
     #[error(transparent)]
     Name(#[from] windlass_core::names::NameError),
     /// The store refused it or failed.

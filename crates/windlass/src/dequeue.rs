@@ -1,7 +1,7 @@
-//! Pulling jobs, for those who do not want handlers: ask for the next job, do the work, say how it ended.
+//! Pulling jobs without handlers: the caller requests the next job, does the work, and reports how it ended.
 //!
-//! A consumer is a worker like any other to the store: it registers, shows heartbeats, and loses its jobs if
-//! it dies. It claims a job only when somebody asks for one.
+//! To the store a consumer is a worker like any other: it registers, sends heartbeats, and loses its jobs
+//! if it dies. It claims a job only when a caller requests one.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -68,25 +68,25 @@ mod shell;
 
 /// How long [`Consumer::next`] waits for a job.
 pub const NEXT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Jobs that one consumer holds at the most; while it does, `next` waits.
+/// The most jobs that one consumer holds; at this number, `next` waits.
 pub const HELD_MAX: u32 = CONCURRENCY_MAX;
-/// Callers of `next` that may wait in line.
+/// The most callers of `next` that may wait at once.
 const WAITERS_MAX: usize = 1_000;
 /// How long the last ends may take to reach the store after the grace of a stop.
 const FLUSH_GRACE: Duration = Duration::from_secs(5);
 
-/// What [`Consumer::next`] brings.
+/// The result of [`Consumer::next`].
 #[derive(Debug)]
 pub enum Next {
     /// A job. It is yours until you end it.
     Job(HeldJob),
-    /// Nothing fell due in time.
+    /// No job fell due in time.
     TimedOut,
-    /// The consumer has ended: it was drained and nothing is left, or it was stopped.
+    /// The consumer has ended: it was drained and no job is left, or it was stopped.
     Drained,
 }
 
-/// Pulls jobs. Share it by reference: several tasks may ask for jobs at the same time.
+/// Pulls jobs. Share it by reference: several tasks may request jobs at the same time.
 pub struct Consumer {
     client: Client,
     waiters: mpsc::Sender<Waiter>,
@@ -95,20 +95,22 @@ pub struct Consumer {
     /// Pulls from the spool, if the engine has one.
     on_spool: Option<Box<Self>>,
     stop_grace: Duration,
-    /// Looks at drains that the ends of held jobs marked, if this process does.
+    /// Evaluates the completion triggers that the ends of held jobs marked, if this process may fire
+    /// triggers.
     trigger_poller: Option<TriggerPoller>,
-    /// Stores drains that could not be stored at the start, or that the store has lost.
+    /// Stores completion triggers that could not be stored at the start, or that the store has lost.
     reconcile: Option<JoinHandle<()>>,
-    /// Where the heart tells that the store has forgotten this consumer.
+    /// The mailbox through which the heartbeat thread reports that the store no longer knows this consumer.
     mailbox: Mailbox,
 }
 
-/// Somebody who waits for a job.
+/// A caller that waits for a job.
 type Waiter = oneshot::Sender<HeldJob>;
 
 impl Consumer {
-    /// Registers the types, stores the drains and starts. Of the options, [`shared`](WorkerOptions::shared) and the queues'
-    /// concurrency have no meaning here: a consumer runs nothing by itself.
+    /// Registers the types, stores the completion triggers and starts. Of the options,
+    /// [`shared`](WorkerOptions::shared) and the queues' concurrency have no meaning here: a consumer runs
+    /// no handlers.
     pub async fn start(
         engine: Arc<dyn Engine>,
         types: Vec<TypeSpec>,
@@ -161,7 +163,7 @@ impl Consumer {
         quarantine: Quarantine,
         may_come_later: bool,
     ) -> Result<Self, StartError> {
-        // It has nobody who would let jobs through gates.
+        // A consumer has no gate opener that would release jobs from gates.
         let duties = Prepared::new(&engine, options, &options.duties, None, EnqueuingDuties::of(options));
         let card = card(random::worker_id(), std::slice::from_ref(&settings), duties.led(), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card, may_come_later).await?;
@@ -203,9 +205,10 @@ impl Consumer {
         self.next_within(NEXT_TIMEOUT).await
     }
 
-    /// Waits for a job, at most so long. Wakes at once for a new job and exactly when the next one falls due.
+    /// Waits for a job, at most for `timeout`. Wakes at once for a new job and exactly when the next job
+    /// falls due.
     ///
-    /// May be dropped while it waits: a job that was on its way goes back without cost.
+    /// The future may be dropped while it waits: a job that was on its way is released at no cost.
     pub async fn next_within(&self, timeout: Duration) -> Next {
         match &self.on_spool {
             None => self.next_here(timeout).await,
@@ -224,20 +227,20 @@ impl Consumer {
         tokio::time::timeout(timeout, wait).await.unwrap_or(Next::TimedOut)
     }
 
-    /// From now on this process takes no new jobs, and `next` gives what is due and then [`Next::Drained`].
-    /// Jobs that lie in the future or are parked stay.
+    /// Starts a drain: this process accepts no new jobs, and `next` returns the due jobs and then
+    /// [`Next::Drained`]. Jobs that are due later or parked stay.
     pub fn request_drain(&self) {
         self.client.start_draining();
         self.tell_all(|| Event::Drain);
     }
 
-    /// From now on `next` gives no more jobs. What is held may be ended within the grace of the options; after
-    /// that it is given back.
+    /// Starts a stop: `next` returns no more jobs. Held jobs may be ended within the grace of the options;
+    /// after that they are released.
     pub fn request_stop(&self) {
         self.tell_all(|| Event::Stop { grace: self.stop_grace });
     }
 
-    /// Stops, and waits until what is held has been ended or given back.
+    /// Stops, and waits until every held job has been ended or released.
     pub async fn stop(mut self) -> Stopped {
         self.request_stop();
         let shells = [self.shell.take(), self.on_spool.as_mut().and_then(|on_spool| on_spool.shell.take())];
@@ -260,7 +263,7 @@ impl Consumer {
     }
 
     fn tell(&self, event: Event) {
-        // A full inbox means a shell that is about to look at it; a closed one means it has ended.
+        // A full inbox belongs to a shell that is about to read it; a closed one to a shell that has ended.
         if let Err(mpsc::error::TrySendError::Full(event)) = self.inbox.try_send(event) {
             let inbox = self.inbox.clone();
             tokio::spawn(async move { inbox.send(event).await });
@@ -269,14 +272,15 @@ impl Consumer {
 }
 
 impl Drop for Consumer {
-    /// What is held may still be ended; then the consumer leaves the store by itself.
+    /// Starts a stop. Held jobs may still be ended; then the consumer unregisters by itself.
     fn drop(&mut self) {
         let _ = self.inbox.try_send(Event::Stop { grace: self.stop_grace });
         self.reconcile.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// The first job that one of two brings. The other's, if it was on its way, goes back without cost.
+/// The first job that either of two futures returns. The other's job, if one was on its way, is released at
+/// no cost.
 async fn first_job(here: impl Future<Output = Next>, there: impl Future<Output = Next>) -> Next {
     let (mut here, mut there) = (std::pin::pin!(here), std::pin::pin!(there));
     tokio::select! {
@@ -285,21 +289,23 @@ async fn first_job(here: impl Future<Output = Next>, there: impl Future<Output =
     }
 }
 
-/// A job that this process holds. End it with one of the methods that take it; dropped without an end, it is
-/// given back, and counts as an attempt but not as a failure. Held for longer than the time-out of its type and ten
-/// seconds, it is settled as timed out, and its own end comes too late.
+/// A job that this process holds. End it with one of the methods that consume it.
+///
+/// A job that is dropped without an end is released, and counts as an attempt but not as a failure. A job
+/// that is held for longer than the time-out of its type and ten seconds is settled as timed out, and its
+/// own end comes too late.
 #[must_use = "a job that is dropped is given back"]
 pub struct HeldJob {
     ctx: Context,
     since: Instant,
-    line: Line,
+    ends: EndSender,
     delivered: bool,
     ended: bool,
 }
 
-/// The way of a held job's end to the store.
+/// The channel on which the end of a held job reaches the store.
 #[derive(Clone)]
-struct Line {
+struct EndSender {
     inbox: mpsc::Sender<Event>,
     controls: Arc<Controls>,
     answers: Arc<Answers>,
@@ -312,52 +318,54 @@ impl HeldJob {
         self.ctx.job()
     }
 
-    /// What it is about. If it does not decode now, it will not decode the next time either: end it as
-    /// [`Outcome::Dead`].
+    /// Decodes the payload. If it does not decode now, it will not decode the next time either: end the job
+    /// as [`Outcome::Dead`].
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.job().payload.decode()
     }
 
-    /// The proof of the claim. Pass it on to whatever you write to.
+    /// The fence of the claim. Pass it on to every system that the work writes to.
     pub fn fence(&self) -> Fence {
         self.ctx.fence()
     }
 
-    /// What a handler would have: log lines, progress, follow-up jobs, whether somebody asked to stop.
+    /// The context that a handler would have: log lines, progress, follow-up jobs, requests to stop.
     pub fn context(&self) -> &Context {
         &self.ctx
     }
 
-    /// Done.
+    /// Ends the job as succeeded.
     pub async fn succeed(self) -> Result<Settled, EndError> {
         self.end(()).await
     }
 
-    /// Failed: the retry policy decides when it is tried again, and whether at all.
+    /// Ends the job as failed: the retry policy decides when it is retried, and whether at all.
     pub async fn fail(self, error: impl Display) -> Result<Settled, EndError> {
         self.end(Err::<(), _>(error)).await
     }
 
-    /// Not now: due again after this time, at no cost.
+    /// Makes the job due again after this time, at no cost.
     pub async fn snooze(self, after: Duration) -> Result<Settled, EndError> {
         self.end(Outcome::Snooze(after)).await
     }
 
-    /// Given back as it was, for somebody else. Counts as an attempt but not as a failure.
+    /// Releases the job unchanged, for another worker. Counts as an attempt but not as a failure.
     pub async fn give_back(self) -> Result<Settled, EndError> {
         self.finish(AttemptOutcome::Released { started: true }).await
     }
 
-    /// Ends it with whatever a handler could return. Waits for the store; [`Settled::ClaimLost`] says that this
-    /// end was not written: the job was given back or timed out before, or another worker owns it now.
+    /// Ends the job with any outcome that a handler could return. Waits for the store;
+    /// [`Settled::ClaimLost`] means that this end was not written: the job was released or timed out
+    /// before, or another worker owns it now.
     ///
-    /// May be dropped while it waits: the end is on its way, and is sent until the store takes it.
+    /// The future may be dropped while it waits: the end is on its way, and is sent until the store accepts
+    /// it.
     pub async fn end(self, how: impl IntoOutcome) -> Result<Settled, EndError> {
         self.finish(how.into_outcome()).await
     }
 
     async fn finish(mut self, outcome: AttemptOutcome) -> Result<Settled, EndError> {
-        let answer = self.line.answers.expect(self.fence());
+        let answer = self.ends.answers.expect(self.fence());
         self.send_end(outcome);
         drop(self);
         answer.await.unwrap_or(Err(EndError::ConsumerEnded))
@@ -365,16 +373,16 @@ impl HeldJob {
 
     fn delivered(mut self) -> Self {
         self.delivered = true;
-        self.line.recorder.started(self.job(), self.ctx.waited());
+        self.ends.recorder.started(self.job(), self.ctx.waited());
         self
     }
 
     fn send_end(&mut self, outcome: AttemptOutcome) {
         self.ended = true;
         let fence = self.fence();
-        let too_late = self.line.controls.end(fence);
-        // The end from outside may have been stored or not. The same end once more makes sure of it, and the
-        // store could not tell another one, which has the same token, from a repeat.
+        let too_late = self.ends.controls.end(fence);
+        // The end from outside may have been stored or not. Sending the same end again makes sure of it.
+        // The store could not tell a different end, which has the same token, from a repeat.
         let outcome = if too_late { timed_out_from_outside() } else { outcome };
         let report = AttemptReport {
             ran_for: self.since.elapsed(),
@@ -382,14 +390,14 @@ impl HeldJob {
             ..AttemptReport::default()
         };
         if self.delivered {
-            self.line.recorder.ran(self.job(), report.ran_for);
+            self.ends.recorder.ran(self.job(), report.ran_for);
         }
         if too_late {
-            self.line.answers.answer(fence, Ok(Settled::ClaimLost));
+            self.ends.answers.answer(fence, Ok(Settled::ClaimLost));
         }
         // The inbox has room for the end of every held job; if it is closed, the consumer has ended.
-        if self.line.inbox.try_send(Event::Ended { fence, outcome, report }).is_err() {
-            self.line.answers.answer(fence, Err(EndError::ConsumerEnded));
+        if self.ends.inbox.try_send(Event::Ended { fence, outcome, report }).is_err() {
+            self.ends.answers.answer(fence, Err(EndError::ConsumerEnded));
         }
     }
 }
@@ -408,10 +416,10 @@ impl std::fmt::Debug for HeldJob {
     }
 }
 
-/// Why it is not known that an end was stored, or known that it was not.
+/// Why an end was not stored, or why it is unknown whether it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EndError {
-    /// The store says that this end itself is wrong.
+    /// The store refuses this end as invalid.
     #[error("the store refuses the end of this job; the job stays running until this consumer ends")]
     Refused,
     /// The consumer ended before the store confirmed. If the end was not stored, the job will be run again.
@@ -421,14 +429,14 @@ pub enum EndError {
 
 type Answer = Result<Settled, EndError>;
 
-/// Who waits for the store's answer to which end.
+/// The holders that wait for the store's answer to an end, by fence.
 #[derive(Default)]
 struct Answers(Mutex<HashMap<Fence, Waiting>>);
 
 struct Waiting {
     sender: oneshot::Sender<Answer>,
-    /// The pool took this end as the end of the job. Before that, what the store says of the job is about
-    /// another end, such as the one after the grace of a stop.
+    /// Whether the pool accepted this end as the end of the job. Before that, the store's answers about the
+    /// job are about another end, such as the end after the grace of a stop.
     taken: bool,
 }
 
@@ -439,14 +447,15 @@ impl Answers {
         receiver
     }
 
-    /// The pool takes the holder's end.
+    /// Notes that the pool accepted the holder's end.
     fn taken(&self, fence: Fence) {
         if let Some(waiting) = self.lock().get_mut(&fence) {
             waiting.taken = true;
         }
     }
 
-    /// The store answered for a job. It is an answer to the holder only if the end was the holder's.
+    /// Passes on the store's answer for a job. It is an answer to the holder only if the end was the
+    /// holder's.
     fn stored(&self, fence: Fence, answer: Answer) {
         if self.lock().get(&fence).is_some_and(|waiting| waiting.taken) {
             self.answer(fence, answer);
@@ -456,12 +465,12 @@ impl Answers {
     fn answer(&self, fence: Fence, answer: Answer) {
         let waits = self.lock().remove(&fence);
         if let Some(waiting) = waits {
-            // Whoever stopped waiting does not want to know.
+            // A caller that stopped waiting needs no answer.
             let _ = waiting.sender.send(answer);
         }
     }
 
-    /// Nobody will answer any more.
+    /// Drops all senders, because no answer will come any more.
     fn close(&self) {
         self.lock().clear();
     }

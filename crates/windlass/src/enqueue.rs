@@ -1,4 +1,4 @@
-//! Putting a job in: the builder that everybody expects, and the flights on which callers travel together.
+//! Enqueuing a job: the builder, and the batcher that sends calls of many callers together.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -27,8 +27,8 @@ mod batcher;
 pub(crate) use batcher::Batcher;
 pub use batcher::{Judged, judge, repeat_of};
 
-/// A job on its way in. Change what you need, then await it.
-#[must_use = "nothing is put in until this is awaited"]
+/// A job that is being built. Change what you need, then await it to enqueue the job.
+#[must_use = "nothing is enqueued until this is awaited"]
 pub struct Enqueue {
     client: Client,
     draft: Result<NewJob, EnqueueError>,
@@ -36,10 +36,10 @@ pub struct Enqueue {
     way: Way,
 }
 
-/// Which way a job comes in.
+/// The origin of a new job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// From outside; refused while the process drains.
+    /// From the application; refused while the process drains.
     Accept,
     /// From a running handler.
     FollowUp,
@@ -50,17 +50,17 @@ impl Enqueue {
         Self { client, draft: draft(&job), request: None, way }
     }
 
-    /// Due after this time.
+    /// Makes the job due after this time.
     pub fn delay(self, delay: Duration) -> Self {
         self.change(|draft| draft.when = When::In(delay))
     }
 
-    /// Due at this instant.
+    /// Makes the job due at this instant.
     pub fn at(self, instant: Timestamp) -> Self {
         self.change(|draft| draft.when = When::At(instant))
     }
 
-    /// As urgent as this number, from 0 (most urgent) to 10.
+    /// Sets the priority, from 0 (most urgent) to 10.
     pub fn priority(self, number: i64) -> Self {
         self.try_change(|draft, _| {
             draft.priority = Some(Priority::new(number)?);
@@ -68,7 +68,7 @@ impl Enqueue {
         })
     }
 
-    /// As urgent as this label means, for example `high`. The job keeps the label.
+    /// Sets the priority that a label stands for, for example `high`. The job keeps the label.
     pub fn label(self, label: &str) -> Self {
         self.try_change(|draft, client| {
             let (label, priority) = client.labels().resolve(label)?;
@@ -77,7 +77,8 @@ impl Enqueue {
         })
     }
 
-    /// With a key: while a job with this key is live, adding it again changes nothing and says so.
+    /// Sets a key: while a job with this key is live, enqueuing it again changes nothing and returns that
+    /// outcome.
     pub fn key(self, key: &str) -> Self {
         self.try_change(|draft, _| {
             draft.key = Some(KeyClaim::new(Key::parse(key)?));
@@ -85,17 +86,18 @@ impl Enqueue {
         })
     }
 
-    /// For how long the key is held. Call it after [`key`](Self::key).
+    /// Sets for how long the key is held. Call it after [`key`](Self::key).
     pub fn key_scope(self, scope: KeyScope) -> Self {
         self.change_key(|key| key.scope = scope)
     }
 
-    /// What happens if the key is held. Call it after [`key`](Self::key).
+    /// Sets the action if the key is held. Call it after [`key`](Self::key).
     pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
         self.change_key(|key| key.on_conflict = on_conflict)
     }
 
-    /// In an ordering key: jobs of this type and ordering keys run one at a time, in the order in which they were put in.
+    /// Sets an ordering key: jobs of this type with the same ordering key run one at a time, in the order
+    /// of their enqueue.
     pub fn ordering_key(self, ordering_key: &str) -> Self {
         self.try_change(|draft, _| {
             draft.ordering_key = Some(OrderingKey::parse(ordering_key)?);
@@ -103,7 +105,8 @@ impl Enqueue {
         })
     }
 
-    /// Whose work this is, such as `tenant:42`: among the due jobs of a queue and a priority, fairness keys take turns.
+    /// Sets a fairness key, which says whose work this is, such as `tenant:42`: among the due jobs of a
+    /// queue and a priority, fairness keys take turns.
     pub fn fairness_key(self, fairness_key: &str) -> Self {
         self.try_change(|draft, _| {
             draft.fairness_key = Some(FairnessKey::parse(fairness_key)?);
@@ -111,7 +114,7 @@ impl Enqueue {
         })
     }
 
-    /// What caused this job.
+    /// Sets the correlation id, which names the cause of this job.
     pub fn correlation(self, id: &str) -> Self {
         self.try_change(|draft, _| {
             draft.correlation = Some(CorrelationId::parse(id)?);
@@ -119,7 +122,7 @@ impl Enqueue {
         })
     }
 
-    /// Who or what causes this job, such as `user:42`. Follow-up jobs have the same cause.
+    /// Names the cause of this job, such as `user:42`. Follow-up jobs have the same cause.
     pub fn caused_by(self, cause: &str) -> Self {
         self.try_change(|draft, _| {
             draft.provenance.caused_by = Some(Cause::parse(cause)?);
@@ -127,7 +130,7 @@ impl Enqueue {
         })
     }
 
-    /// The trace that this job continues, as the W3C header `traceparent` has it. Follow-up jobs continue it, too.
+    /// Continues a trace, given as the W3C header `traceparent` has it. Follow-up jobs continue it, too.
     pub fn trace_context(self, traceparent: &str) -> Self {
         self.try_change(|draft, _| {
             draft.provenance.trace_context = Some(TraceContext::parse(traceparent)?);
@@ -135,12 +138,12 @@ impl Enqueue {
         })
     }
 
-    /// Where this job comes from, as a whole.
+    /// Passes on where another job came from.
     pub(crate) fn provenance(self, provenance: Provenance) -> Self {
         self.change(|draft| draft.provenance = provenance)
     }
 
-    /// A word to find it by. May be called several times.
+    /// Adds a tag to find the job by. May be called several times.
     pub fn tag(self, tag: &str) -> Self {
         self.try_change(|draft, _| {
             draft.tags.push(Tag::parse(tag)?);
@@ -148,7 +151,7 @@ impl Enqueue {
         })
     }
 
-    /// The group it belongs to.
+    /// Sets the group that the job belongs to.
     pub fn group(self, group: &str) -> Self {
         self.try_change(|draft, _| {
             draft.group = Some(GroupName::parse(group)?);
@@ -156,7 +159,7 @@ impl Enqueue {
         })
     }
 
-    /// The queue, which must be the type's. Only for callers who want to be told if it is not.
+    /// Sets the queue, which must be the type's. Only for callers that want an error if it is not.
     pub fn queue(self, queue: &str) -> Self {
         self.try_change(|draft, _| {
             draft.queue = Some(QueueName::parse(queue)?);
@@ -164,33 +167,34 @@ impl Enqueue {
         })
     }
 
-    /// Cancelled if it has not started after this time.
+    /// Cancels the job if it has not started after this time.
     pub fn expires_in(self, span: Duration) -> Self {
         self.change(|draft| draft.expires = Some(When::In(span)))
     }
 
-    /// Cancelled if it has not started by this instant.
+    /// Cancels the job if it has not started by this instant.
     pub fn expires_at(self, instant: Timestamp) -> Self {
         self.change(|draft| draft.expires = Some(When::At(instant)))
     }
 
-    /// With a retry policy of its own.
+    /// Sets a retry policy for this job.
     pub fn retry(self, policy: RetryPolicy) -> Self {
         self.change(|draft| draft.retry = Some(policy))
     }
 
-    /// With a time-out of its own.
+    /// Sets a time-out for this job.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.change(|draft| draft.timeout = Some(timeout))
     }
 
-    /// Under a name of the caller's: repeating it within the hour makes no second job.
+    /// Names the request by an id of the caller's: repeating it within the hour creates no second job.
     pub fn request_id(mut self, request: RequestId) -> Self {
         self.request = Some(request);
         self
     }
 
-    /// The job as it would be sent, for [`Client::enqueue_drafts`] or for a transaction of the application.
+    /// Returns the job as it would be sent, for [`Client::enqueue_drafts`] or for a transaction of the
+    /// application.
     pub fn draft(self) -> Result<NewJob, EnqueueError> {
         self.draft
     }
@@ -209,7 +213,7 @@ impl Enqueue {
         })
     }
 
-    /// Keeps the first error; it comes out when the builder is awaited.
+    /// Keeps the first error, which is returned when the builder is awaited.
     fn try_change(mut self, change: impl FnOnce(&mut NewJob, &Client) -> Result<(), EnqueueError>) -> Self {
         if let Ok(draft) = &mut self.draft
             && let Err(error) = change(draft, &self.client)
@@ -243,22 +247,22 @@ fn draft<T: JobType>(job: &T) -> Result<NewJob, EnqueueError> {
     Ok(NewJob::new(TypeName::parse(T::NAME)?, Payload::encode(job)?))
 }
 
-/// Where a new job went.
+/// The result of an enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enqueued {
-    /// The job that now stands for it.
+    /// The job that now stands for the enqueued one.
     pub id: JobId,
-    /// How.
+    /// The outcome.
     pub outcome: EnqueueOutcome,
 }
 
-/// How a new job was placed.
+/// The outcome of an enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnqueueOutcome {
     /// Stored as a new job.
     New,
-    /// Stored as a new job in the spool, because the store is away. It is run from there, or moved when the store is back; under
-    /// its number it tells where it went.
+    /// Stored as a new job in the spool, because the store is unavailable. The job is run from there, or
+    /// moved when the store is back; its id then leads to the moved job.
     Spooled,
     /// Its key was held; nothing changed.
     Duplicate,
@@ -268,50 +272,50 @@ pub enum EnqueueOutcome {
     Revived,
 }
 
-/// Why a job was not put in, or why that is not known.
+/// The reason why a job was not enqueued, or why that is not known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
-    /// The payload is wrong.
+    /// The payload is invalid.
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    /// A name is wrong.
+    /// A name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The priority is wrong.
+    /// The priority is invalid.
     #[error(transparent)]
     Priority(#[from] PriorityError),
-    /// A rule for a key was given without a key.
+    /// An option of a key was given without a key.
     #[error("expected `key` before `key_scope` or `on_conflict`")]
     NoKey,
     /// The store refused the job.
     #[error(transparent)]
     Refused(Refusal),
-    /// A rate limit refused the job: it says when to come back.
+    /// A rate limit refused the job; the error says when to try again.
     #[error(transparent)]
     RateLimited(#[from] RateLimited),
-    /// This process drains and takes no new jobs.
-    #[error("this process is draining and takes no new jobs")]
+    /// This process drains and accepts no new jobs.
+    #[error("this process is draining and accepts no new jobs")]
     Draining,
-    /// Nothing was stored.
+    /// No job was stored.
     #[error("the job was not stored")]
     NotStored(#[source] EngineError),
-    /// The store did not answer: the job may or may not be stored. [`Client::ask`] tells, once the store answers
-    /// again. There is no handle if the runtime was shut down before the job was sent.
+    /// The store did not answer: the job may or may not be stored. [`Client::ask`] finds out, once the
+    /// store answers again. There is no handle if the runtime was shut down before the job was sent.
     #[error("the store did not answer, so the job may or may not be stored")]
     Unknown(Option<Handle>),
-    /// A request id was used before, for other jobs. Nothing was stored.
+    /// A request id was used before, for other jobs. No job was stored.
     #[error(
         "expected a new request id or a repeat of the same request, got {0}, which was used for other jobs"
     )]
     RequestUsed(RequestId),
 }
 
-/// What is left of an enqueue without an answer: the request it travelled in, and its place there.
+/// The handle of an enqueue without an answer: the request that the job was sent in, and its position there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
     /// The request.
     pub request: RequestId,
-    /// The place.
+    /// The position of the job in the request.
     pub position: usize,
 }

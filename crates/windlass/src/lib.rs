@@ -1,19 +1,22 @@
-//! Windlass runs background work. You put a job in; it is run, retried, given up, reported and cleaned away, and
-//! at every moment you can see where it is and why.
+//! Windlass runs durable background jobs. You enqueue a job. It is run, retried after failures, moved to
+//! the dead-letter queue when retries are used up, and pruned. At every moment you can see its state, and
+//! why.
 //!
 //! Jobs are kept by an *engine*: in memory, in an SQLite file that several processes may share, or in PostgreSQL. The
 //! rules are the same on each.
 //!
 //! # A handler may run twice
 //!
-//! First things first, since it shapes every handler you write. A worker can die, or be cut off, after it did the
-//! work and before the store heard of it. Then the job is run again. No queue can prevent that; this one makes it
-//! rare, tells you when it happens, and refuses everything that comes late: **each job gets at most one accepted
-//! end**, and a worker that lost its claim can neither finish the job nor report progress on it.
+//! This comes first, since it shapes every handler that you write. A worker can die, or be cut off, after
+//! it did the work and before the store learned of it. Then the job is run again. No queue can prevent
+//! that; this one makes it rare, reports it when it happens, and refuses every late write: **each job gets
+//! at most one accepted end**, and a worker that lost its claim can neither finish the job nor report
+//! progress on it.
 //!
-//! Make handlers harmless when repeated: write with a key of your own, or pass the claim's [fence](Context::fence)
-//! on to whatever you write to, or write your rows and the end of the job in one transaction (`complete_in` in the
-//! modules `sqlite` and `postgres`). What else is promised and what is not is [below](#promises).
+//! Make handlers harmless when repeated: write with a key of your own, or pass the claim's
+//! [fence](Context::fence) on to every system that you write to, or write your rows and the end of the job
+//! in one transaction (`complete_in` in the modules `sqlite` and `postgres`). What else is promised and
+//! what is not is [below](#promises).
 //!
 //! # A job, a handler, a worker
 //!
@@ -48,17 +51,18 @@
 //! # Ok(()) }
 //! ```
 //!
-//! To keep jobs in a file, switch on the feature `sqlite` and give
-//! `SqliteEngine::open("jobs.db", SqliteOptions::default())?` instead of the memory engine. To keep them in PostgreSQL,
-//! switch on the feature `postgres` and give `PostgresEngine::connect(url, PostgresOptions::default()).await?`. Nothing
-//! else changes.
+//! To keep jobs in a file, enable the feature `sqlite` and pass `SqliteEngine::open("jobs.db",
+//! SqliteOptions::default())?` instead of the memory engine. To keep them in PostgreSQL, enable the feature
+//! `postgres` and pass `PostgresEngine::connect(url, PostgresOptions::default()).await?`. Nothing else
+//! changes.
 //!
-//! A process that only puts jobs in needs no worker, just a [`Client`]. The store refuses jobs of a type that
-//! nobody registered; workers register theirs when they start, and [`Client::register`] does it without one.
+//! A process that only enqueues jobs needs no worker, just a [`Client`]. The store refuses jobs of a type
+//! that is not registered. Workers register their types when they start; [`Client::register`] registers a
+//! type without a worker.
 //!
 //! # Delays, priorities, keys, retries
 //!
-//! Say what you need when you put a job in; nothing happens until it is awaited.
+//! Say what you need when you enqueue a job. The job is sent when the builder is awaited.
 //!
 //! ```
 //! use std::time::Duration;
@@ -92,15 +96,15 @@
 //! # }
 //! ```
 //!
-//! A handler that returns an error is tried again: after about 30 s, 1 min, 2 min, 4 min, and then the job is dead and
-//! lies among the dead letters. The defaults of a type are set where it is [defined](JobType::defaults). A handler
-//! can also say itself what becomes of its job, see [`Outcome`].
+//! A handler that returns an error is retried: after about 30 s, 1 min, 2 min, 4 min, and then the job is
+//! dead and in the dead-letter queue. The defaults of a type are set where it is
+//! [defined](JobType::defaults). A handler can also decide itself how its job ends, see [`Outcome`].
 //!
 //! # State, context, hooks
 //!
-//! What a handler takes besides its job is found by type: [`State`] for the application's state or a part of it,
-//! [`Context`] for progress, log lines, follow-up jobs and being asked to stop, [`Attempt`], [`JobId`]. A state that
-//! is not there is a compile error. [`Hook`]s run around every job.
+//! The other arguments of a handler are found by type: [`State`] for the application's state or a part of
+//! it, [`Context`] for progress, log lines, follow-up jobs and requests to stop, [`Attempt`], [`JobId`]. A
+//! missing state is a compile error. [`Hook`]s run around every job.
 //!
 //! ```
 //! use windlass::{Attempt, Context, Handlers, JobType, State};
@@ -136,14 +140,15 @@
 //! # }
 //! ```
 //!
-//! If you would rather ask for jobs than have functions called, see [`dequeue`].
+//! To pull jobs instead of registering functions, see [`dequeue`].
 //!
 //! # Stopping
 //!
-//! [`Worker::stop`] claims nothing more, gives running handlers a grace, and gives back what did not finish, at no
-//! cost. [`Worker::drain`] takes no new jobs and goes on until nothing is due. A process that is killed instead
-//! loses nothing either: its jobs are taken back when its heartbeats have stopped for a lease, which is 30 s by
-//! default, or at the next look, every 5 s, if the process was on the same host and the engine is SQLite.
+//! [`Worker::stop`] claims no more jobs, gives running handlers a grace, and releases unfinished jobs at no
+//! cost. [`Worker::drain`] accepts no new jobs and works until nothing is due. A process that is killed
+//! instead loses no jobs either: its jobs are rescued when its heartbeats have stopped for a lease, which
+//! is 30 s by default. If the process was on the same host and the engine is SQLite, they are rescued at
+//! the next sweep, every 5 s.
 //!
 //! # Testing
 //!
@@ -173,51 +178,53 @@
 //!
 //! What is promised, within what the [engine](#engines) survives:
 //!
-//! - A job that was acknowledged is never dropped in silence. It is tried until it has an accepted end, is cancelled,
-//!   or is given up with a reason that you can read.
-//! - At most one accepted end for each job. What a worker says of a job that it no longer owns is refused.
+//! - A job that was acknowledged is never dropped in silence. It is run until it has an accepted end, is
+//!   cancelled, or is dead with a reason that you can read.
+//! - At most one accepted end for each job. Writes of a worker about a job that it no longer owns are
+//!   refused.
 //! - Never before it is due, by the store's clock.
-//! - If it is not known whether a job was stored, the error says so, and repeating it under its
-//!   [request id](Enqueue::request_id) makes no second one.
+//! - If it is not known whether a job was stored, the error says so, and repeating the request under its
+//!   [request id](Enqueue::request_id) creates no second job.
 //! - At most one live job for each key.
-//! - A worker that dies uses up no try of its jobs. A job whose workers keep dying is given up after three deaths, and
-//!   is run apart from others meanwhile.
+//! - A worker that dies uses up no attempt of its jobs. A job whose workers keep dying is dead after three
+//!   deaths, and is run apart from other jobs meanwhile.
 //! - A waiting job that was cancelled never starts; a running one is asked to stop and ends as cancelled.
 //!
 //! What is not promised, here or elsewhere:
 //!
-//! - That a handler runs exactly once, or that no two processes run the same job at the same moment: a process that
-//!   was presumed dead may still be at it. Its end will be refused; what it did elsewhere stays done.
-//! - A strict order between jobs that several workers run, or across retries. One claim takes jobs by priority, due
-//!   time and number.
+//! - That a handler runs exactly once, or that no two processes run the same job at the same moment: a
+//!   process that was presumed dead may still run it. Its end will be refused; its writes elsewhere stay
+//!   done.
+//! - A strict order between jobs that several workers run, or across retries. One claim takes jobs by
+//!   priority, due time and number.
 //! - A start at an exact instant. A due job starts when a slot is free.
-//! - Anything that the store itself forgets.
+//! - The survival of data that the store itself loses.
 //!
 //! # Engines
 //!
 //! | engine | feature | an acknowledged job survives | processes |
 //! |---|---|---|---|
-//! | memory: [`MemoryEngine`] | always there | nothing: it is gone with the process | one |
+//! | memory: [`MemoryEngine`] | always available | nothing: it is gone with the process | one |
 //! | SQLite: `sqlite::SqliteEngine` | `sqlite` | a power cut; with `Synchronous::Normal` the death of the process | many, on one host |
 //! | PostgreSQL: `postgres::PostgresEngine` | `postgres` | a power cut, unless the server runs with `fsync` or `synchronous_commit` off | many |
 //! | Redis: `redis::RedisEngine` | `redis` | what the server's persistence says: with `appendfsync always` a power cut | many |
 //!
-//! # Where things are
+//! # Modules
 //!
-//! | module | what is there |
+//! | module | what it contains |
 //! |---|---|
-//! | [`client`], [`enqueue`] | putting jobs in |
-//! | [`handler`] | functions, what they take and what they return |
+//! | [`client`], [`enqueue`] | enqueuing jobs |
+//! | [`handler`] | functions, their arguments and return values |
 //! | [`worker`] | pools of slots that claim, run and settle |
 //! | [`limits`] | circuit breakers and rate limits |
 //! | [`dequeue`] | pulling jobs without handlers |
 //! | [`duties`] | what one process does for all: the application's own, and maintenance |
-//! | [`maintenance`] | taking back the jobs of the dead, expiry, retention |
-//! | [`schedules`] | jobs that are put in again and again |
-//! | [`triggers`] | jobs that are put in when others were worked off |
+//! | [`maintenance`] | rescue of the jobs of dead workers, expiry, retention |
+//! | [`schedules`] | jobs that are enqueued at times given by a text |
+//! | [`triggers`] | jobs that are enqueued when a group of jobs has finished |
 //! | [`testing`] | helpers for the tests of your application |
-//! | [`engines`] | where jobs are kept |
-//! | [`core`] | what a job is, and every rule about it |
+//! | [`engines`] | the stores of jobs |
+//! | [`types`] | what a job is, and every rule about it |
 
 mod job_type;
 pub mod client;

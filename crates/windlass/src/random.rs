@@ -23,7 +23,7 @@ pub(crate) fn term_id() -> TermId {
 
 fn bits() -> u128 {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes once it has booted");
+    getrandom::fill(&mut bytes).expect("the operating system provides random bytes once it has booted");
     u128::from_be_bytes(bytes)
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn byte() -> u8 {
     request_id().to_bytes()[0]
 }
 
-/// Between half of a span and all of it.
+/// A random span between half of `span` and all of it.
 pub(crate) fn part_of(span: std::time::Duration) -> std::time::Duration {
     span / 2 + (span / 2).mul_f64(f64::from(byte()) / 255.0)
 }

@@ -1,4 +1,4 @@
-//! Which engine to use, by the environment: Redis with a spool beside it, or the spool alone.
+//! Chooses the engine by environment variables: Redis with a spool beside it, or the spool alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,28 +7,30 @@ use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::spool::Spool;
 
-/// What the environment says.
+/// The values of the environment variables.
 #[derive(Debug, Clone, PartialEq)]
-struct Wish {
+struct RedisSettings {
     url: String,
     check_timeout: Option<Duration>,
 }
 
-/// How long a check of a store may take, at the least and at the most.
+/// The shortest and the longest time that a check of a store may take.
 pub const CHECK_TIMEOUTS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
-/// Reads `USE_REDIS_QUEUE`, `REDIS_URL` and `REDIS_HEALTH_CHECK_TIMEOUT` (in seconds). If Redis is asked for, gives an engine that uses it
-/// and falls back to `spool` while it cannot be reached, now or later; else, or in a program that was built without Redis,
-/// `spool` alone. A warning says so whenever Redis was asked for and is not used.
+/// Chooses the engine by `USE_REDIS_QUEUE`, `REDIS_URL` and `REDIS_HEALTH_CHECK_TIMEOUT` (in seconds).
 ///
-/// The spool must be made for it: [`MemoryEngine::for_spool`](crate::MemoryEngine::for_spool) or
+/// If Redis is requested, returns an engine that uses it and falls back to `spool` while it cannot be
+/// reached, now or later. Otherwise, or in a program that was built without Redis, returns `spool` alone. A
+/// warning is logged whenever Redis was requested and is not used.
+///
+/// The spool must be made for this use: [`MemoryEngine::for_spool`](crate::MemoryEngine::for_spool) or
 /// `SqliteEngine::open_spool`.
 pub async fn from_env(spool: Arc<dyn Spool>) -> Result<Arc<dyn Engine>, EngineError> {
     choose(variable, spool, Settings::default()).await
 }
 
-/// The same, with settings of your own for Redis and for falling back. How long a check may take is what
-/// `REDIS_HEALTH_CHECK_TIMEOUT` says; if it says nothing, what these settings say.
+/// Like [`from_env`], with settings of your own for Redis and for the fallback.
+/// `REDIS_HEALTH_CHECK_TIMEOUT` sets how long a check may take; if it is not set, these settings do.
 #[cfg(all(feature = "redis", feature = "fallback"))]
 pub async fn from_env_with(
     spool: Arc<dyn Spool>,
@@ -38,7 +40,7 @@ pub async fn from_env_with(
     choose(variable, spool, Settings { redis, fallback }).await
 }
 
-/// What a program may say beside the environment.
+/// The settings of a program beside the environment.
 #[derive(Default)]
 struct Settings {
     #[cfg(all(feature = "redis", feature = "fallback"))]
@@ -56,13 +58,13 @@ async fn choose(
     spool: Arc<dyn Spool>,
     settings: Settings,
 ) -> Result<Arc<dyn Engine>, EngineError> {
-    match wish(variable)? {
-        Some(wish) => with_redis(wish, spool, settings).await,
+    match redis_settings(variable)? {
+        Some(redis_settings) => with_redis(redis_settings, spool, settings).await,
         None => Ok(spool),
     }
 }
 
-/// A flag as people write it in environments.
+/// Parses a flag as people write it in environment variables.
 pub fn flag(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "1" | "yes" | "on" => Some(true),
@@ -71,7 +73,7 @@ pub fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// What `REDIS_HEALTH_CHECK_TIMEOUT` says, in seconds. An error says what was expected and what came.
+/// Parses `REDIS_HEALTH_CHECK_TIMEOUT`, in seconds. The error says what was expected and what was given.
 pub fn check_timeout(text: &str) -> Result<Duration, String> {
     let (shortest, longest) = CHECK_TIMEOUTS;
     let span = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -79,7 +81,7 @@ pub fn check_timeout(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("expected a number of seconds from 0.05 to 60, such as 2.0, got {text:?}"))
 }
 
-fn wish(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Wish>, EngineError> {
+fn redis_settings(variable: impl Fn(&str) -> Option<String>) -> Result<Option<RedisSettings>, EngineError> {
     let given = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
     let asked = given("USE_REDIS_QUEUE").unwrap_or_default();
     match flag(&asked) {
@@ -94,12 +96,12 @@ fn wish(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Wish>, Engin
     let check_timeout = given("REDIS_HEALTH_CHECK_TIMEOUT").map(|text| check_timeout(&text)).transpose();
     let check_timeout =
         check_timeout.map_err(|why| EngineError::Refused(format!("REDIS_HEALTH_CHECK_TIMEOUT: {why}")))?;
-    Ok(Some(Wish { url, check_timeout }))
+    Ok(Some(RedisSettings { url, check_timeout }))
 }
 
 #[cfg(all(feature = "redis", feature = "fallback"))]
 async fn with_redis(
-    wish: Wish,
+    redis_settings: RedisSettings,
     spool: Arc<dyn Spool>,
     settings: Settings,
 ) -> Result<Arc<dyn Engine>, EngineError> {
@@ -107,8 +109,8 @@ async fn with_redis(
     use windlass_engines::redis::RedisEngine;
 
     let Settings { redis, fallback: mut options } = settings;
-    options.check_timeout = wish.check_timeout.unwrap_or(options.check_timeout);
-    let url: Arc<str> = wish.url.into();
+    options.check_timeout = redis_settings.check_timeout.unwrap_or(options.check_timeout);
+    let url: Arc<str> = redis_settings.url.into();
     let connect: Connect = Arc::new(move || {
         let (url, redis) = (Arc::clone(&url), redis.clone());
         Box::pin(async move {
@@ -120,11 +122,11 @@ async fn with_redis(
 }
 
 #[cfg(not(all(feature = "redis", feature = "fallback")))]
-#[allow(clippy::unused_async, reason = "with Redis it has to wait")]
-async fn with_redis(_: Wish, spool: Arc<dyn Spool>, _: Settings) -> Result<Arc<dyn Engine>, EngineError> {
+#[allow(clippy::unused_async, reason = "with Redis it awaits the connection")]
+async fn with_redis(_: RedisSettings, spool: Arc<dyn Spool>, _: Settings) -> Result<Arc<dyn Engine>, EngineError> {
     tracing::warn!(
         engine = spool.info().name,
-        "Redis is asked for, but this program was built without it (features `redis` and `fallback`); using the fall-back"
+        "Redis is requested, but this program was built without it (features `redis` and `fallback`); using the spool"
     );
     Ok(spool)
 }
@@ -133,8 +135,8 @@ async fn with_redis(_: Wish, spool: Arc<dyn Spool>, _: Settings) -> Result<Arc<d
 mod tests {
     use super::*;
 
-    fn wished(variables: &[(&str, &str)]) -> Result<Option<Wish>, EngineError> {
-        wish(environment(variables))
+    fn settings_of(variables: &[(&str, &str)]) -> Result<Option<RedisSettings>, EngineError> {
+        redis_settings(environment(variables))
     }
 
     fn environment(variables: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
@@ -146,32 +148,32 @@ mod tests {
     fn redis_is_used_only_if_it_is_asked_for() {
         for off in ["", "false", "0", "no", "OFF"] {
             assert_eq!(
-                wished(&[("USE_REDIS_QUEUE", off), ("REDIS_URL", "redis://x")]).unwrap(),
+                settings_of(&[("USE_REDIS_QUEUE", off), ("REDIS_URL", "redis://x")]).unwrap(),
                 None,
                 "{off}"
             );
         }
         let url = "redis://localhost:6379/0".to_owned();
-        let asked = wished(&[("USE_REDIS_QUEUE", "True")]).unwrap();
-        assert_eq!(asked, Some(Wish { url, check_timeout: None }));
+        let asked = settings_of(&[("USE_REDIS_QUEUE", "True")]).unwrap();
+        assert_eq!(asked, Some(RedisSettings { url, check_timeout: None }));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_by_name() {
         let on = ("USE_REDIS_QUEUE", "true");
-        assert!(wished(&[("USE_REDIS_QUEUE", "perhaps")]).unwrap_err().to_string().contains("true or false"));
+        assert!(settings_of(&[("USE_REDIS_QUEUE", "perhaps")]).unwrap_err().to_string().contains("true or false"));
         for wrong in ["soon", "0", "-1", "NaN", "61"] {
-            let error = wished(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", wrong)]).unwrap_err().to_string();
+            let error = settings_of(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", wrong)]).unwrap_err().to_string();
             assert!(error.starts_with("REDIS_HEALTH_CHECK_TIMEOUT"), "{error}");
         }
-        let asked = wished(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", "2.0")]).unwrap().unwrap();
+        let asked = settings_of(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", "2.0")]).unwrap().unwrap();
         assert_eq!(asked.check_timeout, Some(Duration::from_secs(2)));
     }
 
     #[tokio::test]
     async fn without_the_variable_the_spool_is_the_engine() {
         let engine = from_env(Arc::new(crate::MemoryEngine::for_spool())).await;
-        // The environment of a test run says nothing of it.
+        // The environment of a test run does not set the variable.
         assert_eq!(engine.unwrap().info().name, "memory");
     }
 
@@ -194,25 +196,26 @@ mod tests {
         engine.declare(declaration).await.unwrap();
         let direct = RedisEngine::connect(&url, redis).await.unwrap();
         let seen = windlass_core::engine::Admin::queues(&direct).await.unwrap();
-        assert_eq!(seen[0].spec.name.as_str(), "ours", "it is in the namespace that the program chose");
+        assert_eq!(seen[0].spec.name.as_str(), "ours", "the queue is in the namespace that the program chose");
         tokio::task::block_in_place(|| server.kill()).unwrap();
         let engine = choose(environment(&on), spool(), Settings::default()).await.unwrap();
-        let status = engine.fallback().await.unwrap().expect("it can fall back");
+        let status = engine.fallback().await.unwrap().expect("the engine can fall back");
         assert_eq!((status.primary, status.active), ("redis", "memory"));
     }
 
-    /// Is there only in a build without Redis, which `cargo xtask ci` checks and does not run: that would take a build of its own.
-    /// Whoever changes this runs `cargo test -p windlass --no-default-features --lib select::`.
+    /// Exists only in a build without Redis, which `cargo xtask ci` checks and does not run: running it
+    /// would take a build of its own. After a change here, run `cargo test -p windlass
+    /// --no-default-features --lib select::`.
     #[cfg(not(all(feature = "redis", feature = "fallback")))]
     #[tokio::test]
     async fn a_program_built_without_redis_that_is_asked_for_it_warns_and_uses_the_spool() {
-        let heard = crate::log_capture::Heard::from(tracing::Level::WARN);
+        let log = crate::log_capture::LogCapture::from(tracing::Level::WARN);
         let engine = choose(
             environment(&[("USE_REDIS_QUEUE", "true")]),
             Arc::new(crate::MemoryEngine::for_spool()),
             Settings::default(),
         );
         assert_eq!(engine.await.unwrap().info().name, "memory");
-        assert_eq!(heard.lines_with("built without it").len(), 1);
+        assert_eq!(log.lines_with("built without it").len(), 1);
     }
 }

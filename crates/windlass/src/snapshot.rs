@@ -1,39 +1,40 @@
-//! Everything at a glance.
+//! A summary of all queues and the store.
 
 use serde::Serialize;
 use windlass_core::admin::QueueStatus;
 use windlass_core::fallback::FallbackStatus;
 
-/// What waits and runs in all queues, which engine takes new jobs, and how the store is.
+/// The jobs that wait and run in all queues, which engine takes new jobs, and the health of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
-    /// Jobs that have not ended.
+    /// The number of jobs that have not ended.
     pub depth: u64,
-    /// Of them due,
+    /// The number of these that are due.
     pub ready: u64,
-    /// not yet due,
+    /// The number of these that are not yet due.
     pub scheduled: u64,
-    /// held back,
+    /// The number of these that a gate holds back.
     pub parked: u64,
-    /// and running.
+    /// The number of these that run.
     pub running: u64,
     /// Whether every queue is shut.
     pub shut_down: bool,
     /// The engine that takes new jobs now.
     pub active_engine: &'static str,
-    /// Whether the last thing heard of the store was good. Without a fall-back nobody would answer if it was not.
+    /// Whether the last contact with the store succeeded. Without a fallback no snapshot would be returned
+    /// if it had not.
     pub primary_healthy: bool,
-    /// Jobs in the spool that have not ended.
+    /// The number of jobs in the spool that have not ended.
     pub spool_size: u64,
-    /// More about falling back, if the engine can.
+    /// Details of the fallback, if the engine has one.
     pub fallback: Option<FallbackStatus>,
-    /// Each queue by itself.
+    /// The status of each queue.
     #[serde(skip)]
     pub queues: Vec<QueueStatus>,
 }
 
 impl Snapshot {
-    /// Sums up what an engine of this name told.
+    /// Sums up what an engine of this name reported.
     pub fn new(engine: &'static str, queues: Vec<QueueStatus>, fallback: Option<FallbackStatus>) -> Self {
         let sum = |count: fn(&QueueStatus) -> u64| queues.iter().map(count).sum();
         Self {

@@ -1,5 +1,5 @@
-//! Calls to an engine that are never dropped half way. Each runs in a task of its own, to its end; the caller
-//! waits for it only until a deadline, and then knows that it does not know.
+//! Calls to an engine that are never dropped half way. Each runs in a task of its own, to its end. The
+//! caller waits for it only until a deadline; after that the result is unknown to the caller.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use windlass_core::error::EngineError;
 
-/// After this time a caller stops waiting for the store.
+/// The time after which a caller stops waiting for the store.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs one call to the engine, or to a part of it, in a task of its own.
@@ -29,18 +29,19 @@ where
     }
 }
 
-/// Runs something to its end, whether or not the caller goes on waiting. It begins at once: what it does before it first has to wait is
-/// done here, so that a request is on its way before another thread has woken up. The rest goes on in a task of its own. Says why if it
-/// has no end: a panic, or a runtime that is shut down.
+/// Runs work to its end, whether or not the caller goes on waiting. The work begins at once: the part
+/// before its first wait runs here, so that a request is on its way before another thread has woken up. The
+/// rest goes on in a task of its own. The error says why the work has no end: a panic, or a runtime that is
+/// shut down.
 pub(crate) fn begin<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> impl Future<Output = Result<T, String>> {
-    // Asked for first: without a runtime nothing may have been sent when this panics.
+    // The runtime is looked up first: if there is none and this panics, nothing may have been sent.
     let runtime = Handle::current();
     let mut work = Box::pin(work);
-    // Nobody is woken by this look: the task looks again, and is.
-    let first_look = || work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    let begun = match catch_unwind(AssertUnwindSafe(first_look)) {
+    // This poll wakes no task: the spawned task polls again, with its own waker.
+    let first_poll = || work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let begun = match catch_unwind(AssertUnwindSafe(first_poll)) {
         Ok(Poll::Ready(done)) => Begun::Done(Ok(done)),
         Ok(Poll::Pending) => Begun::GoesOn(runtime.spawn(work)),
         Err(_) => Begun::Done(Err("it panicked".to_owned())),
@@ -53,7 +54,7 @@ pub(crate) fn begin<T: Send + 'static>(
     }
 }
 
-/// What became of work at the first look.
+/// The state of work after the first poll.
 enum Begun<T> {
     Done(Result<T, String>),
     GoesOn(JoinHandle<T>),
@@ -77,10 +78,10 @@ mod tests {
             let _ = told.await;
             let _ = done.send(());
         });
-        assert!(begun.load(Ordering::SeqCst), "before anybody has waited");
+        assert!(begun.load(Ordering::SeqCst), "before any task has waited");
         drop(work);
         go_on.send(()).unwrap();
-        was_done.await.expect("it went on to its end");
+        was_done.await.expect("the work went on to its end");
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! Runs programs several at a time. What each prints is kept apart and handed over when it has ended.
+//! Runs programs, several at a time. The output of each program is stored separately and reported when it
+//! has ended.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -9,21 +10,21 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Something to run.
+/// A program to run.
 pub(crate) struct Job {
-    /// How it is called in what is printed.
+    /// Its name in the output.
     pub(crate) name: String,
     pub(crate) command: Command,
 }
 
-/// What lanes tell.
-pub(crate) enum News {
-    /// A job was begun; what it prints can be read there meanwhile.
+/// The events of a run.
+pub(crate) enum Event {
+    /// A job has begun, with the file into which it prints.
     Begun(String, PathBuf),
     Ended(Ended),
 }
 
-/// How a job ended.
+/// The end of a job.
 pub(crate) struct Ended {
     pub(crate) name: String,
     pub(crate) output: String,
@@ -31,32 +32,33 @@ pub(crate) struct Ended {
     pub(crate) result: Result<(), String>,
 }
 
-/// What a command is given just before it is run, by the number of the lane it runs in.
+/// Prepares a command just before it runs in the lane of this number.
 pub(crate) type Equip<'a> = dyn Fn(&mut Command, usize) -> Result<(), String> + Sync + 'a;
 
-/// Runs all of them, so many at a time, in their order. What they print is written into files of that folder.
+/// Runs all jobs in their order, at most `lanes` at a time. Their output is written into files of the
+/// folder.
 pub(crate) fn run(
     jobs: Vec<Job>,
     lanes: usize,
     folder: &Path,
     equip: &Equip<'_>,
-    mut hear: impl FnMut(News),
+    mut on_event: impl FnMut(Event),
 ) {
     let waiting = Mutex::new(VecDeque::from(jobs));
-    let (tell, told) = sync_channel(lanes);
+    let (sender, events) = sync_channel(lanes);
     thread::scope(|scope| {
         for lane in 0..lanes {
-            let (tell, waiting) = (tell.clone(), &waiting);
+            let (sender, waiting) = (sender.clone(), &waiting);
             scope.spawn(move || {
                 while let Some(mut job) = next(waiting) {
                     let equipped = equip(&mut job.command, lane);
-                    job.run(equipped, folder, &tell);
+                    job.run(equipped, folder, &sender);
                 }
             });
         }
-        // Else there would be somebody left who might tell something.
-        drop(tell);
-        told.iter().for_each(&mut hear);
+        // The receiver below ends only when all senders are dropped.
+        drop(sender);
+        events.iter().for_each(&mut on_event);
     });
 }
 
@@ -65,21 +67,22 @@ fn next(waiting: &Mutex<VecDeque<Job>>) -> Option<Job> {
 }
 
 impl Job {
-    fn run(mut self, equipped: Result<(), String>, folder: &Path, tell: &SyncSender<News>) {
+    fn run(mut self, equipped: Result<(), String>, folder: &Path, sender: &SyncSender<Event>) {
         let path = folder.join(format!("{}.txt", self.name.replace(['/', ' '], "-")));
-        // Whoever listens goes on until the last lane has ended.
-        let _ = tell.send(News::Begun(self.name.clone(), path.clone()));
+        // Sending cannot fail: the receiver stays until the last lane has ended.
+        let _ = sender.send(Event::Begun(self.name.clone(), path.clone()));
         let start = Instant::now();
         let result = equipped.and_then(|()| self.run_into(&path));
         let output = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let output = output.unwrap_or_else(|error| format!("{}: {error}\n", path.display()));
-        let _ = tell.send(News::Ended(Ended { name: self.name, output, took: start.elapsed(), result }));
+        let _ = sender.send(Event::Ended(Ended { name: self.name, output, took: start.elapsed(), result }));
     }
 
-    /// Into a file, not through a pipe: a server that a test has left running would keep a pipe open.
+    /// Runs the command with its output in a file, not in a pipe: a server that a test has left running
+    /// would keep a pipe open.
     fn run_into(&mut self, path: &Path) -> Result<(), String> {
         let name = &self.name;
-        let failed = |error: std::io::Error| format!("`{name}` could not be run: {error}");
+        let failed = |error: std::io::Error| format!("running `{name}` failed: {error}");
         let file = File::create(path).map_err(failed)?;
         let both = file.try_clone().map_err(failed)?;
         let status = self.command.stdout(file).stderr(both).status().map_err(failed)?;
@@ -91,7 +94,7 @@ impl Job {
 mod tests {
     use super::*;
 
-    /// The folder goes with the test that made it.
+    /// A folder that is removed with its test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -116,14 +119,14 @@ mod tests {
 
     fn ends(jobs: Vec<Job>, lanes: usize, folder: &Folder) -> Vec<Ended> {
         let mut ends = Vec::new();
-        run(jobs, lanes, &folder.0, &|_, _| Ok(()), |news| match news {
-            News::Ended(ended) => ends.push(ended),
-            News::Begun(..) => {}
+        run(jobs, lanes, &folder.0, &|_, _| Ok(()), |event| match event {
+            Event::Ended(ended) => ends.push(ended),
+            Event::Begun(..) => {}
         });
         ends
     }
 
-    /// Makes a file, and waits for that of the other, for at most ten seconds.
+    /// A script that creates a file, and waits for the file of the other job for at most ten seconds.
     const MEETS: &str = "touch $0; for n in $(seq 1000); do [ -e $1 ] && exit 0; sleep 0.01; done; exit 1";
 
     fn meets(name: &str, other: &str, folder: &Folder) -> Job {
@@ -138,7 +141,7 @@ mod tests {
         let jobs = vec![meets("a", "b", &folder), meets("b", "a", &folder), job("c", &folder, "echo c >>c")];
         let ends = ends(jobs, 2, &folder);
         assert_eq!(ends.len(), 3);
-        assert!(ends.iter().all(|ended| ended.result.is_ok()), "the two have not met");
+        assert!(ends.iter().all(|ended| ended.result.is_ok()), "the two jobs did not run at the same time");
         assert_eq!(fs::read_to_string(folder.0.join("c")).unwrap(), "c\n");
     }
 
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_kept_apart_and_a_failure_is_told_with_its_name() {
+    fn output_is_kept_apart_and_a_failure_is_results_with_its_name() {
         let folder = Folder::new("apart");
         let script = "for n in 1 2 3; do echo $0 $n; echo $0 $n >&2; sleep 0.01; done; exit $1";
         let jobs = [("a", "0"), ("b", "3")].map(|(name, code)| {
@@ -182,12 +185,12 @@ mod tests {
         };
         let mut jobs = vec![job("a", &folder, "echo $LANE"), job("b", &folder, "echo $LANE")];
         jobs[0].command.arg("poor");
-        let mut told = Vec::new();
-        run(jobs, 1, &folder.0, &equip, |news| match news {
-            News::Ended(Ended { result, output, .. }) => told.push(result.map(|()| output)),
-            News::Begun(..) => {}
+        let mut results = Vec::new();
+        run(jobs, 1, &folder.0, &equip, |event| match event {
+            Event::Ended(Ended { result, output, .. }) => results.push(result.map(|()| output)),
+            Event::Begun(..) => {}
         });
-        assert_eq!(told, [Err("there is nothing left".to_owned()), Ok("0\n".to_owned())]);
+        assert_eq!(results, [Err("there is nothing left".to_owned()), Ok("0\n".to_owned())]);
     }
 
     #[test]
@@ -195,6 +198,6 @@ mod tests {
         let folder = Folder::new("missing");
         let job = Job { name: "a".to_owned(), command: Command::new("no-such-program-here") };
         let failure = ends(vec![job], 1, &folder).remove(0).result.unwrap_err();
-        assert!(failure.contains("`a` could not be run"), "{failure}");
+        assert!(failure.contains("running `a` failed"), "{failure}");
     }
 }

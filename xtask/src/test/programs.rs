@@ -1,21 +1,21 @@
-//! The test programs: cargo builds them, and says of each where it lies and what it was made of.
+//! The test programs: cargo builds them, and reports the path and the source of each.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::command;
 
-/// A test program, ready to be run.
+/// A test program that can be run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// The file that it begins with, from the root of the repository, such as `crates/windlass/src/lib.rs`.
+    /// Its main source file, relative to the root of the repository, such as `crates/windlass/src/lib.rs`.
     pub(crate) source: String,
     path: PathBuf,
     /// The folder of its package, in which cargo would run it.
     folder: PathBuf,
 }
 
-/// Builds the test programs that a call of `cargo test` would run, and runs none.
+/// Builds the test programs that a call of `cargo test` would run, without running them.
 pub(crate) fn build(test: &mut Command) -> Result<Vec<Program>, String> {
     let (root, mut programs) = (command::root(), Vec::new());
     test.args(["--no-run", "--message-format", "json-render-diagnostics"]);
@@ -24,12 +24,13 @@ pub(crate) fn build(test: &mut Command) -> Result<Vec<Program>, String> {
     match expected(&root)?.into_iter().find(|source| !is_there(source)) {
         None => Ok(programs),
         Some(missing) => {
-            Err(format!("expected cargo to name the test program of {missing} among what it has built"))
+            Err(format!("expected the test program of {missing} in the messages of cargo, got none"))
         }
     }
 }
 
-/// What becomes a test program by its place, so that none is left out if cargo should speak in another way one day.
+/// The sources that become test programs by their path, so that no program is left out if cargo should
+/// change its messages one day.
 fn expected(root: &Path) -> Result<Vec<String>, String> {
     let mut sources = Vec::new();
     for package in folder(&root.join("crates"))?.into_iter().chain([root.join("xtask")]) {
@@ -49,12 +50,13 @@ fn folder(path: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 impl Program {
-    /// Takes one of cargo's messages, which is a line of JSON. Nothing if it is about something else.
+    /// Parses one of cargo's messages, which is a line of JSON. Returns `None` if the message has another
+    /// subject.
     fn read(line: &str, root: &Path) -> Option<Self> {
         if !line.starts_with(r#"{"reason":"compiler-artifact""#) {
             return None;
         }
-        // The target says whether it could be tested, too.
+        // The target, too, has a field `test`: whether it could be tested.
         let (_, profile) = line.split_once(r#""profile":{"#)?;
         let (profile, _) = profile.split_once('}')?;
         if !profile.contains(r#""test":true"#) {
@@ -74,7 +76,7 @@ impl Program {
         Self { source: source.to_owned(), path: PathBuf::new(), folder: PathBuf::new() }
     }
 
-    /// As cargo would call it.
+    /// The command with which cargo would run the program.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command::as_from_a_shell(&mut command).current_dir(&self.folder);
@@ -83,7 +85,8 @@ impl Program {
     }
 }
 
-/// The text behind a name in a line of JSON. Paths have no quotes; one that did would not be found, and so not be run.
+/// The text of a field in a line of JSON. A path with quotes would not be found, and its program would not
+/// run.
 fn text_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!(r#""{name}":""#))?;
     rest.split_once('"').map(|(text, _)| text)

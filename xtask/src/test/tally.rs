@@ -1,6 +1,6 @@
-//! What tests reported, added up.
+//! The results of all tests, added up.
 
-/// What the test programs reported.
+/// The results that test programs have reported.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     programs: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in one line of what was run.
+    /// Reads one line of a test program's output.
     pub(crate) fn read(&mut self, of: &str, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
             self.programs += 1;
@@ -26,7 +26,7 @@ impl Tally {
         }
     }
 
-    /// What happened, in plain words. What was left out is named: nothing is skipped in silence.
+    /// The results in words. Ignored tests are named: nothing is skipped silently.
     pub(crate) fn summary(&self) -> String {
         let Self { programs, passed, failed, ignored } = self;
         let mut lines = vec![format!(

@@ -1,5 +1,5 @@
-//! Which of our crates may depend on which. A new arrow needs a reason in `docs/decisions/`. What tests
-//! depend on is free.
+//! Which of our crates may depend on which. A new dependency needs a reason in `docs/decisions/`.
+//! Dependencies of tests are free.
 
 use super::Complaint;
 use super::manifest::Manifest;
@@ -13,7 +13,8 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("windlass-cli", &["windlass-core", "windlass-engines", "windlass"]),
     ("windlass-servers", &[]),
     ("xtask", &["windlass-servers"]),
-    // A workspace of its own, in bench/peers: it measures others, and must not need Windlass to be built.
+    // A separate workspace, in bench/peers: it measures other queues, and must not need Windlass to be
+    // built.
     ("peers", &[]),
 ];
 
@@ -39,7 +40,7 @@ fn check_manifest(file: &File) -> Vec<Complaint> {
 
 fn against(name: &str, key: &str, allowed: &[&str]) -> String {
     let allowed = if allowed.is_empty() { "no crate of ours".to_owned() } else { allowed.join(", ") };
-    format!("{name} may depend on {allowed}, got {key}; a new arrow needs a reason in docs/decisions/")
+    format!("{name} may depend on {allowed}, got {key}; a new dependency needs a reason in docs/decisions/")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Everything has a named limit: no channel is unbounded, but in tests.
+//! Everything has a named limit: no channel is unbounded, except in tests.
 
 use super::Complaint;
 use super::tree::Tree;
@@ -12,7 +12,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     });
     let found = lines.filter_map(|(file, (index, code))| {
         let word = UNBOUNDED.iter().find(|word| code.contains(**word))?;
-        let text = format!("`{word}` has no limit; give it a named one");
+        let text = format!("`{word}` has no limit; use a channel with a named limit");
         Some(Complaint::of_line(&file.path, index, text))
     });
     found.collect()

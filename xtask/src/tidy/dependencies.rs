@@ -1,11 +1,11 @@
-//! The library with nothing but the memory engine stays light.
+//! The library without features, with the memory engine only, has few dependencies.
 
 use std::collections::BTreeSet;
 
 use super::Complaint;
 use crate::command;
 
-/// Crates in all, ours included, are fewer than this.
+/// The limit of the number of crates, ours included, which is not reached.
 const CRATES_BELOW: usize = 60;
 
 /// Every crate that the library needs without features, one a line.

@@ -1,9 +1,9 @@
-//! Examples in the guides are compiled: a guide with Rust in it is among the doc tests.
+//! Examples in the guides are compiled: a guide with Rust in it is one of the doc tests.
 
 use super::Complaint;
 use super::tree::Tree;
 
-/// Names every guide whose examples are doc tests.
+/// The file that names every guide whose examples are doc tests.
 const LIST: &str = "crates/windlass/src/guides.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {

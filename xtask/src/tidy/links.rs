@@ -1,4 +1,4 @@
-//! A link from one page of ours to a file of ours leads somewhere.
+//! A link from one of our pages to one of our files leads to an existing file.
 
 use super::Complaint;
 use super::tree::{File, Tree};
@@ -30,7 +30,7 @@ fn links_of(file: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The target as seen from the root.
+/// The target relative to the root.
 fn resolve(page: &str, target: &str) -> String {
     let mut steps: Vec<_> = page.split('/').collect();
     steps.pop();

@@ -1,5 +1,5 @@
-//! Every Lua script says in its header which keys it touches itself, what it is given and what it answers. Parts, which scripts
-//! share, say which keys they touch.
+//! Every Lua script has a header that names the keys it touches itself, its arguments and its answers.
+//! Parts, which scripts share, name the keys they touch.
 
 use super::Complaint;
 use super::tree::{File, Tree};
@@ -29,7 +29,7 @@ fn complaints_about(file: &File) -> Vec<Complaint> {
     missing.into_iter().map(|words| Complaint::of_line(&file.path, 0, &words)).collect()
 }
 
-/// The names after `-- keys`, also in lines below it that are set in.
+/// The names after `-- keys`, also in indented lines below it.
 fn named<'a>(header: &[&'a str]) -> Vec<&'a str> {
     let from = header.iter().skip_while(|line| !line.starts_with("-- keys "));
     let lines = from.enumerate().take_while(|(nth, line)| *nth == 0 || line.starts_with("--    "));

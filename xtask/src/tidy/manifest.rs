@@ -1,4 +1,4 @@
-//! As much of a `Cargo.toml` as rules need: which keys stand under which heading.
+//! The part of a `Cargo.toml` that rules need: the keys under each heading.
 
 /// A manifest as (line, heading, key, value).
 pub(crate) struct Manifest<'a> {
@@ -6,7 +6,7 @@ pub(crate) struct Manifest<'a> {
 }
 
 impl<'a> Manifest<'a> {
-    /// Reads headings and the first line of each entry. Entries that go on over several lines are fine.
+    /// Reads headings and the first line of each entry. An entry may continue over several lines.
     pub(crate) fn read(text: &'a str) -> Self {
         let mut heading = "";
         let mut entries = Vec::new();
@@ -34,7 +34,7 @@ impl<'a> Manifest<'a> {
         under.map(|(index, _, key, _)| (*index, *key)).collect()
     }
 
-    /// What the package needs to run and to build, each with the index of its line; not what its tests need.
+    /// The dependencies for running and building, each with the index of its line; without those of tests.
     pub(crate) fn dependencies(&self) -> Vec<(usize, &'a str)> {
         let is_needed =
             |heading: &str| heading.ends_with("dependencies") && !heading.ends_with("dev-dependencies");

@@ -8,7 +8,7 @@ const MAP: &str = "ARCHITECTURE.md";
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let Some(map) = tree.file(MAP) else { return vec![Complaint::of_file(MAP, "expected this page")] };
     let lines = map.text.lines().enumerate();
-    // What stands between backticks is every second piece.
+    // Every second piece is between backticks.
     let words =
         lines.flat_map(|(index, line)| line.split('`').skip(1).step_by(2).map(move |word| (index, word)));
     let gone = words.filter(|(_, word)| is_place(word) && !exists(tree, word));
@@ -19,7 +19,7 @@ fn is_place(word: &str) -> bool {
     word.ends_with(".rs") || word.ends_with('/')
 }
 
-/// A file may be named by the end of its path, a folder by any part of it.
+/// Whether a file or folder exists. A file may be named by the end of its path, a folder by any part of it.
 fn exists(tree: &Tree, place: &str) -> bool {
     let place = format!("/{place}");
     tree.files.iter().any(|file| {

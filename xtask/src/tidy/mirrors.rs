@@ -1,4 +1,4 @@
-//! Engine folders mirror each other file for file: know one, know all. Memory is the model.
+//! Engine folders mirror each other file for file: a reader who knows one knows all. Memory is the model.
 
 use super::Complaint;
 use super::tree::Tree;
@@ -9,9 +9,9 @@ const MIRRORS: [&str; 3] = ["sqlite", "postgres", "redis"];
 
 /// Files of memory that need no counterpart, and why.
 const ONLY_IN_MEMORY: [(&str, &str); 4] = [
-    ("state.rs", "the rows and indexes that other engines leave to a schema"),
+    ("state.rs", "the rows and indexes that a schema has in other engines"),
     ("state/", "its parts"),
-    ("spool.rs", "only memory and SQLite keep jobs for an engine that is away"),
+    ("spool.rs", "only memory and SQLite keep jobs for an unavailable engine"),
     ("tests.rs", "tests of those indexes; what engines have in common is in windlass-conformance"),
 ];
 
@@ -40,18 +40,18 @@ fn check_with(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Complaint> {
         .map(|(name, _)| {
             Complaint::of_file(
                 "xtask/src/tidy/mirrors.rs",
-                format!("{MODEL}/{name} is gone; take it off the list"),
+                format!("{MODEL}/{name} does not exist; remove it from the list"),
             )
         });
     missing.chain(stale).collect()
 }
 
-/// An exception names a file, or a folder with all that is in it.
+/// Whether an exception covers a file. It names a file, or a folder with everything in it.
 fn covers(excepted: &str, name: &str) -> bool {
     excepted == name || (excepted.ends_with('/') && name.starts_with(excepted))
 }
 
-/// A folder with nothing but its `mod.rs` is room for an engine that nobody has begun.
+/// Whether an engine is begun. A folder with nothing but its `mod.rs` is room for a future engine.
 fn is_begun(tree: &Tree, engine: &str) -> bool {
     tree.below(&format!("{ENGINES}{engine}/"), ".rs").any(|file| !file.path.ends_with("/mod.rs"))
 }

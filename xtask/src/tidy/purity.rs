@@ -1,4 +1,4 @@
-//! Core does no I/O and never reads a clock; time is an argument.
+//! Core does no I/O and never reads a clock; the time is an argument.
 
 use super::Complaint;
 use super::tree::Tree;

@@ -1,4 +1,5 @@
-//! Whoever switches a lint off says why: this is also the list of functions that may be too long.
+//! A lint is switched off only with a reason: the reasons are also the list of functions that may be too
+//! long.
 
 use super::Complaint;
 use super::tree::{File, Tree};

@@ -1,5 +1,5 @@
-//! `docs/requirements.md` lists every requirement once, and what it says is shown names tests that exist. So does each
-//! promise in `docs/promises.md`.
+//! `docs/requirements.md` lists every requirement once, and each requirement that is shown names tests that
+//! exist. So does each promise in `docs/promises.md`.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::tree::Tree;
 
 const PAGE: &str = "docs/requirements.md";
 const PROMISES: &str = "docs/promises.md";
-/// How many requirements each chapter has.
+/// The number of requirements in each chapter.
 const CHAPTERS: [(char, u32); 6] = [('A', 9), ('B', 21), ('C', 20), ('D', 4), ('E', 7), ('F', 14)];
 
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
@@ -20,7 +20,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     wrong.chain(missing_or_twice(&rows)).chain(unguarded_promises(tree, &tests)).collect()
 }
 
-/// A row of the page of promises is `| promise | tests |`.
+/// Checks the page of promises, whose rows are `| promise | tests |`.
 fn unguarded_promises(tree: &Tree, tests: &HashSet<&str>) -> Vec<Complaint> {
     let lines = tree.file(PROMISES).map(|page| page.text.lines()).into_iter().flatten();
     let rows = lines.enumerate().filter_map(|(index, line)| Some((index, line.strip_prefix("| ")?)));
@@ -36,12 +36,12 @@ fn unguarded_promises(tree: &Tree, tests: &HashSet<&str>) -> Vec<Complaint> {
     complaints.collect()
 }
 
-/// What stands between backticks is every second piece.
+/// The names between backticks, which are every second piece.
 fn names_in(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// One line of the table: `| A1 | what it asks for | shown | tests | what is missing |`.
+/// A line of the table: `| A1 | the requirement | shown | tests | what is missing |`.
 struct Row<'a> {
     index: usize,
     number: &'a str,
@@ -113,7 +113,7 @@ mod tests {
         "#[test]\nfn a_key_is_freed() {}\npub async fn jobs_leave_by_priority(h: &H) {}\n",
     );
 
-    /// A page on which everything but the given line is not built yet.
+    /// The complaints about a page on which everything but the given line is not built yet.
     fn complaints(line: &str) -> Vec<String> {
         let number = line.split('|').nth(1).unwrap_or_default().trim().to_owned();
         let all =

@@ -1,14 +1,14 @@
-//! No file grows past a size, and functions are held small by clippy with a number that may not rise.
+//! No file grows past a size, and clippy limits the size of functions by a number that may not rise.
 
 use super::Complaint;
 use super::tree::Tree;
 
-/// Lines of a source file, tests included.
+/// The maximum number of lines of a source file, tests included.
 const LINES_MAX: usize = 600;
-/// Lines of a function, as `clippy.toml` has it.
+/// The maximum number of lines of a function, as `clippy.toml` has it.
 const FUNCTION_LINES: &str = "too-many-lines-threshold = 70";
 
-/// Files that may be longer, how long, and why.
+/// Files that may be longer: how long, and why.
 const LONGER: [(&str, usize, &str); 0] = [];
 
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
@@ -25,14 +25,14 @@ fn check_files(tree: &Tree, longer: &[(&str, usize, &str)]) -> Vec<Complaint> {
         let lines = file.text.lines().count();
         let exception = longer.iter().find(|(path, ..)| *path == file.path);
         let max = exception.map_or(LINES_MAX, |(_, max, _)| *max);
-        let text = format!("expected at most {max} lines, got {lines}; it is probably two steps in one room");
+        let text = format!("expected at most {max} lines, got {lines}; it probably has two topics; split it");
         (lines > max).then(|| Complaint::of_file(&file.path, text))
     });
     let stale = longer
         .iter()
         .filter(|(path, ..)| tree.file(path).is_none_or(|file| file.text.lines().count() <= LINES_MAX));
     let stale = stale.map(|(path, ..)| {
-        Complaint::of_file(path, "no longer too long; take it off the list in xtask/src/tidy/sizes.rs")
+        Complaint::of_file(path, "no longer too long; remove it from the list in xtask/src/tidy/sizes.rs")
     });
     too_long.chain(stale).collect()
 }

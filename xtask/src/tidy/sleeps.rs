@@ -1,5 +1,5 @@
-//! Tests do not sleep: they move the clock or wait for a signal. Where a sleep is the point (a handler that
-//! must outlive its time-out), the same line or one of the two above says so with [`MARK`] and a reason.
+//! Tests do not sleep: they move the clock or wait for a signal. Where a sleep is needed (a handler that
+//! must outlive its timeout), the same line or one of the two lines above has [`MARK`] and a reason.
 
 use super::Complaint;
 use super::tree::{File, Tree};
@@ -28,7 +28,7 @@ fn is_explained(lines: &[&str], index: usize) -> bool {
 }
 
 fn advice() -> String {
-    format!("a test sleeps; move the clock or wait for a signal, or say why not: `// {MARK} …`")
+    format!("a test sleeps; move the clock or wait for a signal, or give a reason: `// {MARK} …`")
 }
 
 #[cfg(test)]
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_sleep_with_a_reason_may_stay() {
-        assert_eq!(count(&format!("// may sleep: the handler must outlive its time-out\n{PLAIN}")), 0);
+        assert_eq!(count(&format!("// may sleep: the handler must outlive its timeout\n{PLAIN}")), 0);
         assert_eq!(count(&format!("// may sleep:\n{PLAIN}")), 1, "a mark without a reason is no reason");
     }
 

@@ -1,4 +1,4 @@
-//! Every SQL and Lua file begins with a comment that says what it is for.
+//! Every SQL and Lua file begins with a comment that states its purpose.
 
 use super::Complaint;
 use super::tree::{File, Tree};

@@ -1,10 +1,10 @@
-//! The repository as text: every file that a rule may want to read.
+//! The repository as text: every file that a rule may read.
 
 use std::path::Path;
 
-/// Folders that hold nothing of ours.
+/// Folders without files of ours.
 const LEFT_OUT: [&str; 3] = ["target", ".git", "node_modules"];
-/// What rules read.
+/// The endings of files that rules read.
 const ENDINGS: [&str; 6] = [".rs", ".toml", ".sql", ".lua", ".md", ".sh"];
 
 /// All files, by path.
@@ -13,7 +13,7 @@ pub(super) struct Tree {
     pub(super) files: Vec<File>,
 }
 
-/// One file. The path starts at the root and is written with `/`.
+/// A file. Its path starts at the root and is written with `/`.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) path: String,
@@ -24,12 +24,12 @@ impl Tree {
     /// Reads the repository.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
         let mut tree = Self::default();
-        tree.take_in(root, "")?;
+        tree.read_folder(root, "")?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(tree)
     }
 
-    fn take_in(&mut self, folder: &Path, prefix: &str) -> Result<(), String> {
+    fn read_folder(&mut self, folder: &Path, prefix: &str) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -37,7 +37,7 @@ impl Tree {
             let path = format!("{prefix}{name}");
             if entry.file_type().map_err(failed)?.is_dir() {
                 if !LEFT_OUT.contains(&name.as_str()) {
-                    self.take_in(&entry.path(), &format!("{path}/"))?;
+                    self.read_folder(&entry.path(), &format!("{path}/"))?;
                 }
             } else if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
                 let text =
@@ -53,7 +53,7 @@ impl Tree {
         self.files.iter().filter(move |file| file.path.starts_with(folder) && file.path.ends_with(ending))
     }
 
-    /// One file.
+    /// Returns one file.
     pub(super) fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
@@ -72,7 +72,7 @@ impl File {
         self.text.lines().map(without_comment).enumerate()
     }
 
-    /// From which line on the file is test code, if it is.
+    /// The index of the line from which the file is test code, if it has any.
     pub(super) fn tests_from(&self) -> Option<usize> {
         let whole = self.path.contains("/tests/")
             || self.path.ends_with("/tests.rs")
@@ -81,7 +81,7 @@ impl File {
         if whole {
             return Some(0);
         }
-        // A test module stands at the end of its file, below `#[cfg(test)]`.
+        // A test module is at the end of its file, below `#[cfg(test)]`.
         let module = |(index, line): (usize, &str)| {
             let next = self.text.lines().nth(index + 1).unwrap_or_default();
             (line.trim() == "#[cfg(test)]" && next.trim_start().starts_with("mod ")).then_some(index)
@@ -90,8 +90,8 @@ impl File {
     }
 }
 
-/// The line up to `//`. A `//` inside a text is taken for a comment too, which is good enough here: rules
-/// look for calls.
+/// The line up to `//`. A `//` inside a text counts as a comment too, which is good enough here: rules
+/// search for calls.
 fn without_comment(line: &str) -> &str {
     line.split_once("//").map_or(line, |(code, _)| code)
 }

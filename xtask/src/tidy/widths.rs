@@ -1,4 +1,4 @@
-//! Comments end where code ends: at 110 columns. The formatter wraps code, and nothing wraps comments.
+//! Comments end where code ends: at 110 columns. The formatter wraps code, but no tool wraps comments.
 
 use super::Complaint;
 use super::tree::{File, Tree};

@@ -1,13 +1,13 @@
-//! Words that are gone do not come back: phrases that name no actor, and names that were replaced. The words of
-//! the project are in `docs/glossary.md`.
+//! Replaced words do not come back: phrases that name no actor, and old names. The words of the project are
+//! in `docs/glossary.md`.
 
 use super::Complaint;
 use super::tree::{File, Tree};
 
-/// Phrases without an actor. Names of functions are not read: there a word is a part of a sentence.
+/// Phrases without an actor. Names of functions are not checked: there a word is a part of a sentence.
 const PHRASES: [&str; 5] = ["whoever", "somebody", "nobody", "anybody", "so many"];
 
-/// Names of types, modules, files and commands that are gone, and what stands in their place.
+/// Old names of types, modules, files and commands, and the names that replace them.
 const NAMES: &[(&str, &str)] = &[
     ("DrainSpec", "`CompletionTrigger`"),
     ("DrainRecord", "`TriggerRecord`"),
@@ -87,7 +87,7 @@ const NAMES: &[(&str, &str)] = &[
     ("crowd", "`membership`"),
 ];
 
-/// Decisions tell what things were called when they were made, and this file holds the list.
+/// Files that are not checked. Decisions use the names of their time, and this file has the list.
 const LEFT_OUT: [&str; 2] = ["docs/decisions/", "xtask/src/tidy/words.rs"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {

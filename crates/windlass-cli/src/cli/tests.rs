@@ -4,7 +4,7 @@ use super::*;
 
 const DOCS: &str = include_str!("../../../../docs/cli.md");
 
-/// Every command that does something, with its full name.
+/// Every command that has no subcommands, with its full name.
 fn leaves(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
     if !command.has_subcommands() {
         return vec![(name.to_owned(), command.clone())];
@@ -28,7 +28,7 @@ fn every_command_is_documented_with_all_its_flags_and_has_an_example() {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let plain = ["windlass version", "windlass check"].contains(&name.as_str());
         assert!(plain || help.contains(&name), "{name} has no example of itself: {help}");
-        assert!(command.get_about().is_some(), "{name} does not say what it is for");
+        assert!(command.get_about().is_some(), "{name} has no description");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `windlass breaker`: look at circuit breakers, open and close them.
+//! `windlass breaker`: inspects circuit breakers, opens and closes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::exit::{Code, Failure};
 use crate::output::printable;
 
-/// Look at circuit breakers, open and close them.
+/// Inspect circuit breakers; open, close and reset them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BreakerCommand {
     /// List the breakers that processes share, and those of the configuration
@@ -31,12 +31,12 @@ pub(crate) enum BreakerCommand {
     /// Show everything about a breaker
     #[command(after_help = "Example:\n  windlass breaker show shop\n\nExit codes: 3 no such breaker.")]
     Show(BreakerArgs),
-    /// Let nobody call a platform, for a time or until it is closed
+    /// Stop all calls to a platform, for a time or until the breaker is closed
     Open(OpenArgs),
-    /// Let everybody call a platform again, and let the jobs that waited for it go on
+    /// Allow calls to a platform again, and release the jobs that wait for it
     #[command(after_help = "Example:\n  windlass breaker close shop")]
     Close(BreakerArgs),
-    /// Start a breaker over: closed, and nothing counted
+    /// Reset a breaker: close it and delete its counts
     #[command(after_help = "Example:\n  windlass breaker reset shop")]
     Reset(BreakerArgs),
 }
@@ -49,17 +49,17 @@ pub(crate) struct BreakerArgs {
     name: BreakerName,
 }
 
-/// Lets nobody call a platform. Jobs that would call it wait, at no cost. Workers follow within a second.
+/// Stops all calls to a platform. Jobs that would call it wait, at no cost. Workers follow within a second.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass breaker open shop --for 1h --reason 'they are moving'
   windlass breaker open shop")]
 pub(crate) struct OpenArgs {
-    /// The breaker
+    /// The name of the breaker
     #[arg(value_name = "NAME")]
     name: BreakerName,
-    /// Why, for whoever looks at it later
+    /// The reason, shown to operators
     #[arg(long, value_name = "TEXT", value_parser = parse_reason)]
     reason: Option<String>,
     /// Let probes through after this time [default: until it is closed]
@@ -67,7 +67,7 @@ pub(crate) struct OpenArgs {
     lasting: Option<Duration>,
 }
 
-/// Does it.
+/// Runs a breaker command.
 pub(crate) async fn run(command: &BreakerCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         BreakerCommand::List => list(context).await,
@@ -78,17 +78,17 @@ pub(crate) async fn run(command: &BreakerCommand, context: &mut Context) -> Resu
     }
 }
 
-/// A breaker as it is told.
+/// A breaker as the command prints it.
 struct Listed {
     name: BreakerName,
     scope: LimitScope,
-    /// Nothing if each process has its own: nobody else can see those.
+    /// `None` if each process has its own state, which no other process can read.
     state: Option<BreakerState>,
 }
 
 impl Listed {
     fn word(&self) -> &'static str {
-        self.state.as_ref().map_or("not known", |state| state.circuit.as_str())
+        self.state.as_ref().map_or("unknown", |state| state.circuit.as_str())
     }
 
     fn remark(&self, now: Timestamp) -> String {
@@ -103,8 +103,8 @@ impl Listed {
     }
 }
 
-/// Why nothing is known of a breaker.
-const OF_EACH: &str = "each process has its own";
+/// Why the state of a breaker is unknown.
+const OF_EACH: &str = "each process has its own state";
 
 fn word_of(scope: LimitScope) -> &'static str {
     match scope {
@@ -118,7 +118,7 @@ fn scope_of(name: &BreakerName, context: &Context) -> LimitScope {
     known.map_or(LimitScope::Store, |spec| spec.scope)
 }
 
-/// What the store knows, and what configuration names beside it, by name.
+/// The breakers of the store and those of the configuration, by name. Also returns the store's time.
 async fn all(context: &Context) -> Result<(Vec<Listed>, Timestamp), Failure> {
     let read = context.engine.breakers().await?;
     let now = read.now;
@@ -158,7 +158,7 @@ async fn show(args: &BreakerArgs, context: &mut Context) -> Result<Code, Failure
     let (breakers, now) = all(context).await?;
     let known: Vec<_> = breakers.iter().map(|listed| listed.name.as_str()).collect();
     let hint = match known.as_slice() {
-        [] => "none is known yet; one is as soon as a platform has failed".to_owned(),
+        [] => "no breaker is stored yet; a breaker is stored when its platform has failed".to_owned(),
         _ => suggest(args.name.as_str(), known),
     };
     let missing = Failure::not_found(format_args!("breaker {}", args.name)).hint(hint);
@@ -176,7 +176,7 @@ async fn show(args: &BreakerArgs, context: &mut Context) -> Result<Code, Failure
     Ok(Code::Ok)
 }
 
-/// Everything about a breaker, for people.
+/// The lines of `show` for a breaker, as text.
 fn shown(listed: &Listed, waiting: usize, now: Timestamp) -> Vec<(&'static str, String)> {
     let more = if waiting == MAINTENANCE_BATCH_MAX as usize { " or more" } else { "" };
     let mut pairs = vec![
@@ -211,7 +211,8 @@ async fn open(args: &OpenArgs, context: &mut Context) -> Result<Code, Failure> {
     Ok(Code::Ok)
 }
 
-/// Closes it and lets through who waited: a worker would do it too, but there may be none that knows this breaker.
+/// Closes a breaker and opens its gate. A worker would open the gate too, but no worker may know this
+/// breaker.
 async fn close(name: &BreakerName, event: &BreakerEvent, context: &mut Context) -> Result<Code, Failure> {
     let (state, now) = change(name, event, context).await?;
     let mut let_through = 0;
@@ -224,7 +225,7 @@ async fn close(name: &BreakerName, event: &BreakerEvent, context: &mut Context) 
     }
     let mut value = view(name, &state, now);
     value["let_through"] = json!(let_through);
-    context.output.either(&value, || format!("{name} is closed; {let_through} jobs go on"))?;
+    context.output.either(&value, || format!("{name} is closed; {let_through} waiting jobs are released"))?;
     Ok(Code::Ok)
 }
 
@@ -235,15 +236,19 @@ async fn change(
 ) -> Result<(BreakerState, Timestamp), Failure> {
     if scope_of(name, context) == LimitScope::Process {
         let why =
-            format!("breaker {name} has the scope `process`: {OF_EACH}, and nobody else can change those");
-        let hint = "give it `scope = \"store\"` in the configuration of all workers, so that they share it";
+            format!("breaker {name} has the scope `process`: {OF_EACH}, which no other process can change");
+        let hint =
+            "set `scope = \"store\"` in the configuration of all workers, so that they share the breaker";
         return Err(Failure::new(Code::Refused, why).hint(hint.to_owned()));
     }
     let engine: Arc<dyn Engine> = Arc::clone(&context.engine);
     let changed = change_breaker(&engine, name, event).await?;
     match changed.answer {
         Some(()) => Ok((changed.state, changed.now)),
-        None => Err(Failure::new(Code::Failed, format!("others keep changing breaker {name}; try again"))),
+        None => Err(Failure::new(
+            Code::Failed,
+            format!("breaker {name} was not changed: other processes changed it at the same time; try again"),
+        )),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `windlass check`: is the configuration right, and what does it say?
+//! `windlass check`: checks the configuration and prints its settings.
 
 use clap::Args;
 use serde_json::json;
@@ -11,20 +11,20 @@ use crate::config::{
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 
-/// Checks file and environment and prints what they set, or everything that is wrong with them.
+/// Checks the configuration file and the environment, and prints the settings or every error.
 ///
-/// Each problem names its file, line and column (or its environment variable), what was expected, what came,
-/// and the nearest known name. Nothing is opened or written.
+/// Each error names its file, line and column (or its environment variable), what was expected, what was
+/// found, and the nearest known name. No store is opened and no file is written.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass check
   windlass check --config /etc/windlass.yaml
 
-Exit codes: 0 right, 78 wrong.")]
+Exit codes: 0 valid, 78 invalid.")]
 pub(crate) struct CheckArgs {}
 
-/// Prints a short summary. A wrong configuration never comes here.
+/// Prints a short summary. An invalid configuration fails before this function is called.
 pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failure> {
     if config.store.engine == EngineChoice::Postgres {
         config.store.database_url()?;
@@ -37,14 +37,14 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
         return Ok(Code::Ok);
     }
     let file = config.file.as_ref().map(|path| path.display().to_string());
-    output.line(format!("ok: {}", file.as_deref().unwrap_or("no file, the defaults and the environment")))?;
+    output.line(format!("ok: {}", file.as_deref().unwrap_or("no file; defaults and environment")))?;
     output.line(format!("store   {}", store_line(config)))?;
     if let Some(line) = fallback_line(config) {
-        output.line(format!("while it is away: {line}"))?;
+        output.line(format!("fallback {line}"))?;
     }
     let worker = &config.worker;
     output.line(format!(
-        "worker  lease {}, heartbeat {}, sweep {}, duties {} of {}, stop grace {}, given up after {} crashes, minutes kept {}",
+        "worker  lease {}, heartbeat {}, sweep {}, duty heartbeat {}, duty expiry {}, stop grace {}, dead after {} crashes, rollups kept {}",
         show_span(worker.lease),
         show_span(worker.heartbeat),
         show_span(worker.sweep),
@@ -58,8 +58,11 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
         config.queues.iter().map(|queue| format!("{} ({} slots)", queue.name, queue.concurrency)).collect();
     output.line(format!("queues  {}", queues.join(", ")))?;
     let types: Vec<_> = config.types.iter().map(|spec| format!("{} in {}", spec.name, spec.queue)).collect();
-    let types =
-        if types.is_empty() { "none; workers register theirs at start".to_owned() } else { types.join(", ") };
+    let types = if types.is_empty() {
+        "none; workers register their types at start".to_owned()
+    } else {
+        types.join(", ")
+    };
     output.line(format!("types   {types}"))?;
     output.line(format!("retry   {}", config.retry.name()))?;
     Ok(Code::Ok)
@@ -69,9 +72,9 @@ fn fallback_line(config: &Config) -> Option<String> {
     let fallback = &config.fallback;
     let engine = fallback.engine.filter(|_| config.store.engine.is_server())?;
     Some(match engine {
-        FallbackChoice::None => "calls fail".to_owned(),
-        FallbackChoice::Memory => "jobs are kept in memory, and lost if the process dies".to_owned(),
-        FallbackChoice::Sqlite => format!("jobs are kept in {}", fallback.path.display()),
+        FallbackChoice::None => "none: calls fail while the server is unavailable".to_owned(),
+        FallbackChoice::Memory => "memory: jobs are lost if the process dies".to_owned(),
+        FallbackChoice::Sqlite => format!("file {}", fallback.path.display()),
     })
 }
 
@@ -80,11 +83,11 @@ fn store_line(config: &Config) -> String {
     match (store.engine, store.synchronous) {
         (EngineChoice::Postgres, _) => {
             let url = store.postgres.url.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("postgres {url}, schema {}; what jobs survive is up to the server", store.postgres.schema)
+            format!("postgres {url}, schema {}; durability depends on the server", store.postgres.schema)
         }
         (EngineChoice::Redis, _) => {
             let url = store.redis.url.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("redis {url}, namespace {}; what jobs survive is up to the server", store.redis.namespace)
+            format!("redis {url}, namespace {}; durability depends on the server", store.redis.namespace)
         }
         (EngineChoice::Memory, _) => "memory; jobs are lost with the process".to_owned(),
         (EngineChoice::Sqlite, Synchronous::Full) => {
@@ -135,7 +138,7 @@ fn fallback_json(fallback: &FallbackSettings) -> serde_json::Value {
     })
 }
 
-/// Addresses are shown without their passwords.
+/// The settings of the store as JSON. Addresses are shown without their passwords.
 fn store_json(store: &StoreSettings) -> serde_json::Value {
     let (postgres, redis) = (&store.postgres, &store.redis);
     let shown = |url: &Option<DatabaseUrl>| url.as_ref().map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! `windlass completions`: what a shell needs to complete commands.
+//! `windlass completions`: prints the script with which a shell completes commands.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -11,7 +11,7 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass completions bash > /etc/bash_completion.d/windlass")]
 pub(crate) struct CompletionsArgs {
-    /// bash, zsh, fish, powershell or elvish
+    /// The shell: bash, zsh, fish, powershell or elvish
     shell: Shell,
 }
 

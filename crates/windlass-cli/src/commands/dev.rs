@@ -1,4 +1,4 @@
-//! `windlass dev`: everything in one process, with sample jobs, to see how it works.
+//! `windlass dev`: runs everything in one process, with sample jobs, to show how it works.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,38 +23,38 @@ mod summary;
 use ledger::Ledger;
 use place::Place;
 
-/// What to show.
+/// The flags of `windlass dev`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
-  windlass dev                         see jobs flow; Ctrl-C stops cleanly, start again and they go on
-  windlass dev --for 10s --json        a summary after ten seconds
-  windlass dev --fresh                 start over
+  windlass dev                         run until Ctrl-C; the next start continues with the unfinished jobs
+  windlass dev --for 10s --json        stop after ten seconds and print a summary
+  windlass dev --fresh                 remove the store of dev first
   windlass dev --db postgres://user@localhost:5432/app
-  windlass dev --engine redis --fallback sqlite    kill Redis meanwhile, and start it again
+  windlass dev --engine redis --fallback sqlite    then kill Redis and start it again
 
-Jobs are kept in windlass-dev.db, or in the file that --db names. Look at them from another shell:
+Jobs are kept in windlass-dev.db, or in the file that --db names. Inspect them from another shell:
   windlass --db windlass-dev.db job list
-On PostgreSQL they are kept in a schema of their own, the configured one with _dev behind its name:
+On PostgreSQL they are kept in a separate schema, the configured name with _dev appended:
   WINDLASS__STORE__SCHEMA=windlass_dev windlass --db postgres://user@localhost:5432/app job list")]
 pub(crate) struct DevArgs {
     /// Stop after this time
     #[arg(long = "for", value_name = "SPAN", value_parser = parse_span)]
     lasting: Option<Duration>,
-    /// Start over: remove the file, or on PostgreSQL the schema of dev
+    /// Remove the file first, or on a server the schema or namespace of dev
     #[arg(long)]
     fresh: bool,
-    /// The engine [default: what --db or the configuration says]
+    /// The engine [default: as --db or the configuration says]
     #[arg(long, value_name = "ENGINE")]
     engine: Option<DevEngine>,
-    /// Where jobs go while the server is away [default: what the configuration says]
+    /// The spool while the server is unavailable [default: as the configuration says]
     #[arg(long, value_name = "ENGINE")]
     fallback: Option<FallbackChoice>,
-    /// Put no jobs in; run those that are there, and stop when none is left
+    /// Enqueue no jobs; run the existing jobs, and stop when none is left
     #[arg(long)]
     finish: bool,
 }
 
-/// Engines that can be chosen by a word.
+/// The engines that `--engine` accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DevEngine {
     Sqlite,
@@ -62,13 +62,13 @@ enum DevEngine {
     Redis,
 }
 
-/// A person who presses Ctrl-C does not want to wait long for sample jobs.
+/// How long running jobs may go on after Ctrl-C: a person does not want to wait long for sample jobs.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
 /// The spool of dev, in the working directory.
 const SPOOL_FILE: &str = "windlass-dev-spool.db";
 
-/// Runs until it is stopped, then tells what happened.
+/// Runs until it is stopped, then prints what happened.
 pub(crate) async fn dev(
     args: &DevArgs,
     db: Option<&PathBuf>,
@@ -90,12 +90,12 @@ pub(crate) async fn dev(
         .map_err(|why| Failure::new(Code::Store, with_causes(&why)))?;
     output.note(format!("jobs are kept in {}; Ctrl-C stops", place.describe()));
     run(args, worker.client(), &ledger, &mut signals, output).await?;
-    output.note("stopping; once more stops at once");
+    output.note("stopping; press Ctrl-C again to stop at once");
     signals::stop(&mut worker, &mut signals).await;
     summary::print(&engine, &ledger, output).await
 }
 
-/// The configuration with what was chosen here.
+/// The configuration, with the engine and the fallback that the flags name.
 fn chosen(args: &DevArgs, config: &Config) -> Result<Config, Failure> {
     let mut config = config.clone();
     match args.engine {
@@ -111,7 +111,7 @@ fn chosen(args: &DevArgs, config: &Config) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Puts jobs in and shows the queues until it is time to stop.
+/// Enqueues jobs and shows the queues until it is time to stop.
 async fn run(
     args: &DevArgs,
     client: &Client,
@@ -136,20 +136,21 @@ async fn run(
     }
 }
 
-/// Whether an error says no more than that a server with a spool beside it has just gone; in a moment the spool is shown.
+/// Whether an error says only that the server has just become unavailable, with a spool beside it. The next
+/// query then reads the spool.
 fn has_gone(client: &Client, error: &EngineError) -> bool {
     client.engine().spool().is_some() && (error.is_passing() || error.is_away())
 }
 
-/// Waits until no job is left that has not ended.
+/// Waits until every job has ended.
 async fn finished(client: &Client) -> Result<(), Failure> {
-    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    const POLL_EVERY: Duration = Duration::from_millis(100);
     loop {
         match client.queues().await {
             Ok(queues) if queues.iter().all(|queue| queue.counts.unfinished() == 0) => return Ok(()),
             Err(error) if !has_gone(client, &error) => return Err(error.into()),
             // may sleep: counts are read from the store, which has other things to do.
-            _ => tokio::time::sleep(LOOK_EVERY).await,
+            _ => tokio::time::sleep(POLL_EVERY).await,
         }
     }
 }

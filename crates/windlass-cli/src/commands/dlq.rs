@@ -1,4 +1,4 @@
-//! `windlass dlq`: jobs that were given up.
+//! `windlass dlq`: inspects, retries and discards dead letters.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::job::{list, show};
 use crate::context::{Context, parse_id};
 use crate::exit::{Code, Failure};
 
-/// Jobs that were given up.
+/// Inspect dead letters; retry or discard them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DlqCommand {
     /// List dead letters, newest first
@@ -20,13 +20,13 @@ pub(crate) enum DlqCommand {
     /// Show everything about a dead letter
     #[command(after_help = "Example:\n  windlass dlq show 42")]
     Show(DlqShowArgs),
-    /// Start dead letters over with fresh counters
+    /// Retry dead letters with fresh counters
     #[command(after_help = "\
 Examples:
   windlass dlq retry 42 43
   windlass dlq retry --queue high --all --yes
 
-Exit codes: 3 no such job, 4 not a dead letter, its key is held, or not confirmed, 5 some were done.")]
+Exit codes: 3 no such job, 4 not a dead letter, its key is held, or not confirmed, 5 some failed.")]
     Retry(DlqActArgs),
     /// Delete dead letters
     #[command(after_help = "\
@@ -34,24 +34,24 @@ Examples:
   windlass dlq discard 42
   windlass dlq discard --type mail.send --all --yes
 
-Exit codes: 3 no such job, 4 not a dead letter or not confirmed, 5 some were done.")]
+Exit codes: 3 no such job, 4 not a dead letter or not confirmed, 5 some failed.")]
     Discard(DlqActArgs),
 }
 
-/// Which dead letters to list.
+/// The flags that select which dead letters to list.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass dlq list --queue high --limit 50")]
 pub(crate) struct DlqListArgs {
-    /// Only those of this queue
+    /// Only dead letters of this queue
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueName>,
-    /// Only those of this type
+    /// Only dead letters of this type
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<TypeName>,
-    /// Only those with a lower number
+    /// Only dead letters with a lower id
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     before: Option<JobId>,
-    /// At most so many
+    /// The maximum number of dead letters to list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_PAGE_MAX)))]
     limit: u32,
 }
@@ -59,27 +59,27 @@ pub(crate) struct DlqListArgs {
 /// Names a dead letter.
 #[derive(Debug, Args)]
 pub(crate) struct DlqShowArgs {
-    /// The number of the job
+    /// The id of the job
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: JobId,
 }
 
-/// Which dead letters to act on: some by number, or all of a queue or type.
+/// The dead letters to act on: some by id, or all of a queue or type.
 #[derive(Debug, Args)]
 pub(crate) struct DlqActArgs {
-    /// The numbers of the jobs
+    /// The ids of the jobs
     #[arg(value_name = "ID", value_parser = parse_id, required_unless_present = "all", conflicts_with = "all")]
     ids: Vec<JobId>,
-    /// All of them, or all of --queue or --type
+    /// All dead letters, or all of --queue or --type
     #[arg(long)]
     all: bool,
-    /// Only those of this queue
+    /// Only dead letters of this queue
     #[arg(long, value_name = "QUEUE", requires = "all")]
     queue: Option<QueueName>,
-    /// Only those of this type
+    /// Only dead letters of this type
     #[arg(long = "type", value_name = "TYPE", requires = "all")]
     job_type: Option<TypeName>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -91,7 +91,7 @@ enum Act {
     Discard,
 }
 
-/// Does it.
+/// Runs a dlq command.
 pub(crate) async fn run(command: &DlqCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         DlqCommand::List(args) => list_dead(args, context).await,
@@ -126,7 +126,7 @@ async fn dead_letter(id: JobId, context: &Context) -> Result<StoredJob, Failure>
     let record = context.job(id).await?;
     match record.phase() {
         Phase::Dead => Ok(record),
-        phase => Err(Failure::new(Code::Refused, format!("job {id} is no dead letter: it is {phase}"))),
+        phase => Err(Failure::new(Code::Refused, format!("job {id} is not a dead letter: it is {phase}"))),
     }
 }
 
@@ -136,7 +136,7 @@ async fn act(act: Act, args: &DlqActArgs, context: &mut Context) -> Result<Code,
     for id in &ids {
         match do_one(act, *id, context).await {
             Ok(()) => {}
-            // What the store cannot do for one it cannot do for the next.
+            // An unavailable store would fail for each of the next jobs, too.
             Err(failure) if failure.code == Code::Store => return Err(failure),
             Err(failure) => failures.push((*id, failure)),
         }
@@ -157,7 +157,7 @@ async fn do_one(act: Act, id: JobId, context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// The numbers of all that are meant, once somebody has confirmed it.
+/// Returns the ids of all selected dead letters, once the operator has confirmed the act.
 async fn confirmed(act: Act, args: &DlqActArgs, context: &mut Context) -> Result<Vec<JobId>, Failure> {
     if let Some(queue) = &args.queue {
         context.queue(queue).await?;

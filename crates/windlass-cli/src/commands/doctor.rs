@@ -1,4 +1,4 @@
-//! `windlass doctor`: what on the server slows jobs down, stops them or loses them, and what to do about it.
+//! `windlass doctor`: reports what on the server delays, stops or loses jobs, and what to do about it.
 
 use std::cmp::Reverse;
 
@@ -13,16 +13,19 @@ use crate::output::Output;
 use crate::store::{of_postgres, of_redis, postgres_options, redis_options};
 
 const MIB: u64 = 1024 * 1024;
-/// With less than this a spool may not even be opened: its file, its log and their index need a few of them.
+/// Less free space than this is bad: a spool may not even open, since its file, its log and their index
+/// need a few MiB.
 const SPOOL_ROOM_BAD: u64 = 16 * MIB;
-/// With less than this a spool may be full soon: it is some 100,000 jobs of 1 KiB.
+/// Less free space than this is poor: a spool may fill up soon. It is the space of some 100,000 jobs of 1
+/// KiB.
 const SPOOL_ROOM_POOR: u64 = 256 * MIB;
 
-/// Looks at the server and says what is wrong with it.
+/// Checks the server of the store and reports what is wrong with it.
 ///
-/// PostgreSQL: who holds back vacuum, tables full of dead rows, missing or invalid indexes, a notification queue that
-/// fills up, a clock that is off. Redis: what can be lost, failed writes to disk, eviction, memory, connections, replicas
-/// that stay behind, slow commands, missing rights, a clock that is off. With an SQLite spool: room on its disk here.
+/// PostgreSQL: sessions that hold back vacuum, tables full of dead rows, missing or invalid indexes, the
+/// notification queue, the clock. Redis: what can be lost, failed writes to disk, eviction, memory,
+/// connections, lagging replicas, slow commands, missing rights, the clock. With an SQLite spool: the free
+/// space on its disk.
 ///
 /// Nothing is changed. Each finding says what to do.
 #[derive(Debug, Args)]
@@ -32,21 +35,21 @@ Examples:
   windlass doctor --engine postgres --json
   windlass doctor --db redis://localhost:6379
 
-Exit codes: 0 nothing is bad, 1 something is, 69 the server cannot be reached.")]
+Exit codes: 0 no finding is bad, 1 a finding is bad, 69 the server cannot be reached.")]
 pub(crate) struct DoctorArgs {
-    /// The engine to look at, in place of the configured one.
+    /// The engine whose server to check, in place of the configured one.
     #[arg(long)]
-    engine: Option<Patient>,
+    engine: Option<ServerEngine>,
 }
 
-/// Engines that have a server to look at.
+/// The engines with a server that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Patient {
+enum ServerEngine {
     Postgres,
     Redis,
 }
 
-/// Prints what was found, worst first.
+/// Prints the findings, worst first.
 pub(crate) async fn doctor(args: &DoctorArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
     let config = chosen(args, config)?;
     let mut findings = match config.store.engine {
@@ -54,7 +57,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, config: &Config, output: &mut Outp
         EngineChoice::Redis => of_redis_server(&config).await?,
         EngineChoice::Sqlite | EngineChoice::Memory => {
             return Err(Failure::new(Code::Refused, "expected a store on a server, got one without")
-                .hint("a file or memory has nobody who could be in the way; use --engine postgres or --engine redis to look at the server of DATABASE_URL or REDIS_URL"));
+                .hint("a file or memory has no server to check; use --engine postgres or --engine redis to check the server of DATABASE_URL or REDIS_URL"));
         }
     };
     findings.extend(of_spool_disk(&config));
@@ -64,13 +67,13 @@ pub(crate) async fn doctor(args: &DoctorArgs, config: &Config, output: &mut Outp
     Ok(if is_bad { Code::Failed } else { Code::Ok })
 }
 
-/// The configuration with the engine that was chosen here.
+/// The configuration with the engine that `--engine` names.
 fn chosen(args: &DoctorArgs, config: &Config) -> Result<Config, Failure> {
     let mut config = config.clone();
     match args.engine {
         None => {}
-        Some(Patient::Postgres) => config.store.engine = EngineChoice::Postgres,
-        Some(Patient::Redis) => config.store.engine = EngineChoice::Redis,
+        Some(ServerEngine::Postgres) => config.store.engine = EngineChoice::Postgres,
+        Some(ServerEngine::Redis) => config.store.engine = EngineChoice::Redis,
     }
     config.find_server(&crate::variables()).map_err(Failure::configuration)?;
     Ok(config)
@@ -91,7 +94,8 @@ async fn of_redis_server(config: &Config) -> Result<Vec<Finding>, Failure> {
     examined.map_err(|error| of_redis(error, url))
 }
 
-/// While the disk of the spool has no room, nothing can be kept there when the server goes away.
+/// The finding about the disk of the spool. A full disk cannot hold jobs when the server becomes
+/// unavailable.
 fn of_spool_disk(config: &Config) -> Option<Finding> {
     if config.fallback.engine != Some(FallbackChoice::Sqlite) {
         return None;
@@ -104,11 +108,14 @@ fn of_spool_disk(config: &Config) -> Option<Finding> {
                 SPOOL_ROOM_BAD..SPOOL_ROOM_POOR => Grade::Poor,
                 _ => Grade::Good,
             };
-            (grade, format!("the disk of {} has room for {} MiB", path.display(), room / MIB))
+            (grade, format!("the disk of {} has {} MiB of free space", path.display(), room / MIB))
         }
-        Err(error) => (Grade::Unread, format!("how full the disk of {} is: {error}", path.display())),
+        Err(error) => (
+            Grade::Unread,
+            format!("the free space on the disk of {} cannot be read: {error}", path.display()),
+        ),
     };
-    let advice = "free some space there, or set another `path` under [fallback]: without room new jobs are refused while the server is away";
+    let advice = "free some space on it, or set another `path` under [fallback]: without free space new jobs are refused while the server is unavailable";
     let advice = (grade != Grade::Good).then(|| advice.to_owned());
     Some(Finding { about: "spool disk", grade, found, advice })
 }

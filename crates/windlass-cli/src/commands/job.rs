@@ -1,4 +1,4 @@
-//! `windlass job`: put jobs in, look at them, act on them.
+//! `windlass job`: enqueues jobs, inspects them and changes them.
 
 use clap::Subcommand;
 
@@ -14,28 +14,28 @@ pub(crate) mod act;
 pub(crate) mod wait;
 pub(crate) mod log;
 
-/// Put jobs in, look at them, act on them.
+/// Enqueue jobs, inspect them and change them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
-    /// Put a job in, or many from standard input
+    /// Enqueue a job, or many from standard input
     Enqueue(Box<enqueue::EnqueueArgs>),
     /// List jobs, newest first
     List(list::ListArgs),
     /// Show everything about a job
     Show(show::ShowArgs),
-    /// Stop a job
+    /// Cancel a job
     Cancel(act::CancelArgs),
-    /// Start a dead job over, or make a waiting one due at once
+    /// Retry a dead job, or make a waiting one due at once
     Retry(act::RetryArgs),
     /// Wait until a job has ended
     Wait(wait::WaitArgs),
-    /// Print what the attempts of a job wrote
+    /// Print the log lines of the attempts of a job
     Log(log::LogArgs),
-    /// Give a waiting job another priority
+    /// Change the priority of a waiting job
     Priority(act::PriorityArgs),
 }
 
-/// Does it.
+/// Runs a job command.
 pub(crate) async fn run(command: &JobCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         JobCommand::Enqueue(args) => enqueue::enqueue(args, context).await,

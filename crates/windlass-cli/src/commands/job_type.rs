@@ -1,4 +1,4 @@
-//! `windlass type`: job types and who handles them.
+//! `windlass type`: inspects job types and registers them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::{Code, Failure};
 use crate::view::TypeView;
 
-/// Job types and who handles them.
+/// Inspect job types and register them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TypeCommand {
     /// List all job types
@@ -33,15 +33,15 @@ pub(crate) enum TypeCommand {
 /// Names a job type.
 #[derive(Debug, Args)]
 pub(crate) struct TypeArgs {
-    /// The job type
+    /// The name of the job type
     #[arg(value_name = "TYPE")]
     name: TypeName,
 }
 
-/// Registers a job type, so that jobs of it are taken in before a worker that handles it has started.
+/// Registers a job type, so that jobs of it are accepted before a worker that handles it has started.
 ///
-/// A type belongs to one queue for good. If it is registered already, the settings that are given are changed and
-/// the others stay.
+/// A type belongs to one queue permanently. If the type is registered already, the given settings are
+/// changed and the others stay.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,10 +50,10 @@ Examples:
 
 Exit codes: 3 no such queue, 4 it belongs to another queue.")]
 pub(crate) struct RegisterArgs {
-    /// The job type
+    /// The name of the job type
     #[arg(value_name = "TYPE")]
     name: TypeName,
-    /// The one queue it belongs to
+    /// The one queue of the type
     #[arg(long, value_name = "QUEUE")]
     queue: QueueName,
     /// What happens after a failure, such as fibonacci or fixed:every=30s,attempts=3 [default: [retry] of the configuration]
@@ -62,10 +62,10 @@ pub(crate) struct RegisterArgs {
     /// How long a handler may run [default: 30m]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
-    /// The priority of its jobs where they name none, a number or a label [default: the queue's]
+    /// The priority of jobs that name none, a number or a label [default: the queue's]
     #[arg(long, value_name = "N|LABEL", allow_hyphen_values = true)]
     priority: Option<String>,
-    /// For how many days a finished job is kept; 0 keeps none [default: 7]
+    /// How many days a finished job is kept; 0 keeps none [default: 7]
     #[arg(long, value_name = "N")]
     retention_days: Option<u32>,
     /// Keep results with finished jobs
@@ -73,7 +73,7 @@ pub(crate) struct RegisterArgs {
     keep_result: Option<bool>,
 }
 
-/// Does it.
+/// Runs a type command.
 pub(crate) async fn run(command: &TypeCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         TypeCommand::List => list(context).await,
@@ -88,8 +88,8 @@ async fn list(context: &mut Context) -> Result<Code, Failure> {
         context.output.json(&types.iter().map(TypeView::from).collect::<Vec<_>>())?;
         return Ok(Code::Ok);
     }
-    let header = ["type", "queue", "retry", "time-out", "kept", "workers", "unfinished"];
-    let none = "no job types; workers register theirs at start, or see `windlass type register --help`";
+    let header = ["type", "queue", "retry", "timeout", "kept", "workers", "unfinished"];
+    let none = "no job types; workers register their types at start, or see `windlass type register --help`";
     context.output.table(&header, types.iter().map(row).collect(), none)?;
     Ok(Code::Ok)
 }
@@ -118,7 +118,7 @@ async fn show(args: &TypeArgs, context: &mut Context) -> Result<Code, Failure> {
         ("type", spec.name.to_string()),
         ("queue", spec.queue.to_string()),
         ("retry", json!(spec.retry).to_string()),
-        ("time-out", show_span(spec.timeout)),
+        ("timeout", show_span(spec.timeout)),
         ("priority", spec.priority.map_or("its queue's".to_owned(), |priority| priority.to_string())),
         ("retention", format!("{} days", spec.retention_days)),
         ("results", if spec.keep_result { "kept" } else { "not kept" }.to_owned()),

@@ -1,4 +1,5 @@
-//! `windlass lease`: who does which duty for all, and since when. Most have a lease; on PostgreSQL some may be done under locks.
+//! `windlass lease`: shows which process does which duty for all, and since when. Most duties have a lease;
+//! on PostgreSQL some may be done under advisory locks.
 
 mod locks;
 
@@ -20,7 +21,7 @@ use crate::context::Context;
 use crate::exit::{Code, Failure};
 use crate::output::printable;
 
-/// See who does which duty for all, and let another process do it.
+/// Show which process leads each duty, and make a leader step down.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
     /// List all duties that one process at a time does
@@ -29,9 +30,9 @@ pub(crate) enum LeaseCommand {
     /// Show everything about the lease of a duty
     #[command(after_help = "Example:\n  windlass lease show rescue\n\nExit codes: 3 no such duty.")]
     Show(LeaseArgs),
-    /// Ask the process that does a duty to leave it to another
+    /// Ask the leader of a duty to release its lease to another process
     #[command(
-        after_help = "Example:\n  windlass lease step-down rescue\n\nExit codes: 3 no such duty, 4 nobody holds it."
+        after_help = "Example:\n  windlass lease step-down rescue\n\nExit codes: 3 no such duty, 4 no process holds it."
     )]
     StepDown(LeaseArgs),
 }
@@ -39,12 +40,12 @@ pub(crate) enum LeaseCommand {
 /// Names a duty.
 #[derive(Debug, Args)]
 pub(crate) struct LeaseArgs {
-    /// The duty
+    /// The name of the duty
     #[arg(value_name = "DUTY")]
     duty: DutyName,
 }
 
-/// Does it.
+/// Runs a lease command.
 pub(crate) async fn run(command: &LeaseCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         LeaseCommand::List => list(context).await,
@@ -64,11 +65,11 @@ async fn list(context: &mut Context) -> Result<Code, Failure> {
     let header =
         ["duty", "leader", "since", "heartbeat", "takeovers", "last run", "items", "errors", "remark"];
     let rows = duties.iter().map(|duty| duty.row(&workers, read.now)).collect();
-    context.output.table(&header, rows, "no duty was done yet")?;
+    context.output.table(&header, rows, "no duty has been done yet")?;
     Ok(Code::Ok)
 }
 
-/// What gives the right to a duty.
+/// The right to do a duty: a lease or an advisory lock.
 enum Right<'a> {
     Lease(&'a StoredLease),
     Lock(&'a LockRecord),
@@ -104,7 +105,8 @@ impl Right<'_> {
     }
 }
 
-/// All by the names of their duties. One that changes from a lease to a lock, or back, may be there twice for a while.
+/// All rights, ordered by the name of their duty. A duty that changes from a lease to a lock, or back, may
+/// be listed twice for a while.
 fn duties<'a>(read: &'a LeasesRead, workers: &'a [WorkerSighting]) -> Vec<Right<'a>> {
     let locks = read.locks_that_count(workers).map(Right::Lock);
     let mut duties: Vec<_> = read.leases.iter().map(Right::Lease).chain(locks).collect();
@@ -112,11 +114,11 @@ fn duties<'a>(read: &'a LeasesRead, workers: &'a [WorkerSighting]) -> Vec<Right<
     duties
 }
 
-/// Who holds a lease, as people know it: where, as which process, and under which name in the store. A worker that the store has
-/// forgotten has only that.
+/// The holder of a lease, as operators know it: its id in the store, its host and its process id. A worker
+/// that the store no longer lists has only its id.
 fn leader(lease: &StoredLease, workers: &[WorkerSighting], now: Timestamp) -> String {
     let holder = lease.holder.filter(|_| lease.is_held(now));
-    holder.map_or("nobody".to_owned(), |holder| named(holder, workers))
+    holder.map_or("no process".to_owned(), |holder| named(holder, workers))
 }
 
 fn named(worker: WorkerId, workers: &[WorkerSighting]) -> String {
@@ -134,7 +136,7 @@ fn row(lease: &StoredLease, workers: &[WorkerSighting], now: Timestamp) -> Vec<C
     let notes = lease.metadata.notes();
     let ago = |at: Timestamp| format!("{} ago", show_span(round(now.since(at))));
     let is_held = lease.is_held(now);
-    // A run of some duties lasts for a while, in which it does one thing after the other.
+    // A run of some duties, such as listening, lasts for a while, in which it does many things in turn.
     let running =
         lease.running_since(now).map(|since| format!("running for {}", show_span(round(now.since(since)))));
     let cells = [
@@ -151,7 +153,7 @@ fn row(lease: &StoredLease, workers: &[WorkerSighting], now: Timestamp) -> Vec<C
     cells.into_iter().map(Cell::new).collect()
 }
 
-/// What somebody should look at.
+/// The column `remark`: what an operator should act on.
 fn remark(lease: &StoredLease, now: Timestamp) -> String {
     let stuck = lease.stuck_for(now).map(|lasting| format!("stuck for {}", show_span(round(lasting))));
     let asked = (lease.asked_to_step_down && lease.is_held(now)).then(|| "asked to step down".to_owned());
@@ -214,23 +216,25 @@ async fn step_down(args: &LeaseArgs, context: &mut Context) -> Result<Code, Fail
     }
 }
 
-/// Nothing changed: its leader was asked before and has not answered yet, or there is none; or it has a lock, and a lease is left from
-/// before.
+/// Handles a request that changed nothing. Either the leader was asked before and has not stepped down yet,
+/// or no process leads, or the duty is now done under a lock and an older lease is left.
 async fn asked_before(duty: &DutyName, context: &mut Context) -> Result<Code, Failure> {
     let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
     match found(duty, &duties(&read, &workers), read.now)? {
         Right::Lock(lock) => return Err(locks::cannot_be_asked(lock, &workers)),
         Right::Lease(lease) if !lease.is_held(read.now) => {
-            return Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}")));
+            return Err(Failure::new(Code::Refused, format!("no process holds the lease of {duty}")));
         }
         Right::Lease(_) => {}
     }
     let done = json!({ "duty": duty, "asked": true });
-    context.output.either(&done, || format!("the leader of {duty} was asked already, and does so soon"))?;
+    context
+        .output
+        .either(&done, || format!("the leader of {duty} was already asked to step down, and does so soon"))?;
     Ok(Code::Ok)
 }
 
-/// Why nobody could be asked.
+/// The reason why the store found no lease to release.
 async fn no_lease(duty: &DutyName, context: &mut Context) -> Result<Failure, Failure> {
     let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
     let rights = duties(&read, &workers);
@@ -242,11 +246,11 @@ async fn no_lease(duty: &DutyName, context: &mut Context) -> Result<Failure, Fai
     }
 }
 
-/// What somebody holds, if there are both a lease and a lock.
+/// The right that a process holds, if a duty has both a lease and a lock.
 fn found<'a>(duty: &DutyName, rights: &'a [Right<'a>], now: Timestamp) -> Result<&'a Right<'a>, Failure> {
     let known: Vec<_> = rights.iter().map(|right| right.duty().as_str()).collect();
     let hint = match known.as_slice() {
-        [] => "no duty was done yet; one is as soon as a worker runs".to_owned(),
+        [] => "no duty has been done yet; start a worker with maintenance".to_owned(),
         _ => suggest(duty.as_str(), known),
     };
     let missing = || Failure::not_found(format_args!("duty {duty}")).hint(hint);
@@ -254,7 +258,7 @@ fn found<'a>(duty: &DutyName, rights: &'a [Right<'a>], now: Timestamp) -> Result
     of_duty().find(|right| right.is_held(now)).or_else(|| of_duty().next()).ok_or_else(missing)
 }
 
-/// People need no microseconds.
+/// Rounds a span for output: operators need no microseconds.
 pub(super) fn round(span: Duration) -> Duration {
     match span {
         span if span >= Duration::from_secs(10) => Duration::from_secs(span.as_secs()),

@@ -1,4 +1,4 @@
-//! `windlass migrate`: make or update the tables of the store.
+//! `windlass migrate`: creates or updates the tables of the store.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,8 +9,9 @@ use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::store::{self, IfMissing};
 
-/// Makes or updates the tables of the store. `serve` and commands that put something in do it too when they open an
-/// older store; this one does it at a time of your choice, and shows beforehand what it would do.
+/// Creates or updates the tables of the store. `serve` and commands that enqueue or register do so too when
+/// they open an older store. This command does it at a time of your choice, and shows beforehand what it
+/// would do.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,21 +19,21 @@ Examples:
   windlass migrate --db /var/lib/app/jobs.db
   windlass migrate --db postgres://user@localhost:5432/app
 
-Exit codes: 69 the store cannot be used, or a newer Windlass was here.")]
+Exit codes: 69 the store cannot be used, or a newer Windlass has migrated it.")]
 pub(crate) struct MigrateArgs {
     /// Only print the statements that would be executed
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// What a store lacked, and where it is.
+/// The pending migrations of a store, and its address.
 struct Plan {
     place: Value,
     steps: Vec<(u32, &'static str)>,
     statements: String,
 }
 
-/// Migrates, or says what would be done.
+/// Applies the pending migrations, or prints what would be done.
 pub(crate) async fn migrate(
     args: &MigrateArgs,
     config: &Config,
@@ -83,7 +84,8 @@ async fn on_postgres(args: &MigrateArgs, config: &Config) -> Result<Plan, Failur
     })
 }
 
-/// Redis has a layout instead of tables; it is made and checked when the namespace is opened.
+/// Creates and checks a Redis namespace. Redis has a layout instead of tables, which is done when the
+/// namespace is opened.
 async fn on_redis(args: &MigrateArgs, config: &Config) -> Result<Plan, Failure> {
     if !args.dry_run {
         store::open_alone(config, IfMissing::Create).await?;

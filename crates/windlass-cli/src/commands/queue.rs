@@ -1,4 +1,4 @@
-//! `windlass queue`: look at queues, stop and empty them.
+//! `windlass queue`: inspects queues; pauses, scales, shuts, drains and purges them.
 
 mod accept;
 
@@ -24,10 +24,10 @@ use crate::exit::{Code, Failure};
 use crate::output::printable;
 use crate::view::QueueView;
 
-/// Look at queues, stop and empty them.
+/// Inspect queues; pause, scale, shut, drain and purge them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCommand {
-    /// List all queues with what is in them
+    /// List all queues with the number of their jobs in each state
     #[command(after_help = "Example:\n  windlass queue list --json")]
     List,
     /// Show everything about a queue
@@ -35,66 +35,66 @@ pub(crate) enum QueueCommand {
     Show(QueueArgs),
     /// Start no more jobs of a queue, for a time or until it is resumed
     Pause(PauseArgs),
-    /// Let a paused queue go on
+    /// Resume a paused queue
     #[command(after_help = "Example:\n  windlass queue resume bulk")]
     Resume(QueueArgs),
-    /// Change how many jobs of a queue each process runs at once, while it runs
+    /// Change how many jobs of a queue each running process runs at once
     Scale(ScaleArgs),
-    /// Take no new jobs into a queue; what is in it goes on
+    /// Make a queue refuse new jobs; its present jobs are run as before
     #[command(after_help = "Example:\n  windlass queue shut bulk\n\nExit codes: 3 no such queue.")]
     Shut(QueueArgs),
-    /// Take new jobs into a queue again
+    /// Accept new jobs in a shut queue again
     #[command(after_help = "Example:\n  windlass queue open bulk\n\nExit codes: 3 no such queue.")]
     Open(QueueArgs),
-    /// Shut a queue and wait until nothing in it is ready or running
+    /// Shut a queue and wait until none of its jobs is ready or running
     Drain(DrainArgs),
-    /// Cancel everything that waits in a queue; running jobs are left alone
+    /// Cancel all waiting jobs of a queue; running jobs are left alone
     Purge(PurgeArgs),
 }
 
 /// Names a queue.
 #[derive(Debug, Args)]
 pub(crate) struct QueueArgs {
-    /// The queue
+    /// The name of the queue
     #[arg(value_name = "QUEUE")]
     queue: QueueName,
 }
 
-/// Starts no more jobs of a queue. Running ones go on, and new ones are still taken in.
+/// Starts no more jobs of a queue. Running jobs continue, and new jobs are accepted.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass queue pause bulk --for 30m --reason 'database is being moved'
   windlass queue pause bulk")]
 pub(crate) struct PauseArgs {
-    /// The queue
+    /// The name of the queue
     #[arg(value_name = "QUEUE")]
     queue: QueueName,
-    /// Why, for whoever looks at it later
+    /// The reason, shown to operators
     #[arg(long, value_name = "TEXT", value_parser = parse_reason)]
     reason: Option<String>,
-    /// Go on by itself after this time [default: until it is resumed]
+    /// Resume the queue after this time [default: until it is resumed]
     #[arg(long = "for", value_name = "SPAN", value_parser = parse_span)]
     lasting: Option<Duration>,
 }
 
-/// Changes how many jobs of a queue each process runs at once. Running workers follow within a few seconds, and what
-/// runs already goes on. A process that starts later declares what its configuration says.
+/// Changes how many jobs of a queue each process runs at once. Running workers follow within a few seconds,
+/// and running jobs continue. A process that starts later declares the number of its configuration.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass queue scale bulk 20\n\nExit codes: 3 no such queue.")]
 pub(crate) struct ScaleArgs {
-    /// The queue
+    /// The name of the queue
     #[arg(value_name = "QUEUE")]
     queue: QueueName,
-    /// How many jobs at once in each process
+    /// How many jobs each process runs at once
     #[arg(value_name = "SLOTS", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONCURRENCY_MAX)))]
     slots: u32,
 }
 
 /// Cancels the ready, scheduled and parked jobs of a queue, never a running one.
 ///
-/// It needs --yes, or the name of the queue typed on a terminal. Without either it says how many jobs would go and
-/// exits with code 4.
+/// It needs --yes, or the name of the queue typed on a terminal. Without either it prints how many jobs
+/// would be cancelled and exits with code 4.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -102,15 +102,15 @@ Example:
 
 Exit codes: 3 no such queue, 4 not confirmed.")]
 pub(crate) struct PurgeArgs {
-    /// The queue
+    /// The name of the queue
     #[arg(value_name = "QUEUE")]
     queue: QueueName,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// Does it.
+/// Runs a queue command.
 pub(crate) async fn run(command: &QueueCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         QueueCommand::List => list(context).await,
@@ -129,7 +129,7 @@ async fn scale(args: &ScaleArgs, context: &mut Context) -> Result<Code, Failure>
     let spec = QueueSpec { concurrency: args.slots, ..context.queue(&args.queue).await?.spec };
     context.engine.declare(Declaration { queues: vec![spec], types: vec![] }).await?;
     let done = json!({ "queue": args.queue, "concurrency": args.slots });
-    context.output.either(&done, || format!("{} {} slots in each process", args.queue, args.slots))?;
+    context.output.either(&done, || format!("{} has {} slots in each process", args.queue, args.slots))?;
     Ok(Code::Ok)
 }
 
@@ -178,7 +178,7 @@ fn remark(queue: &QueueStatus, now: Timestamp) -> String {
     printable(&[shut, pause].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// A queue, and how the store behind it is.
+/// A queue, and the state of its store.
 #[derive(Serialize)]
 struct ShownQueue<'a> {
     #[serde(flatten)]
@@ -187,7 +187,8 @@ struct ShownQueue<'a> {
     store: StoreView,
 }
 
-/// Which engine takes new jobs, whether the server behind it is well, and what waits beside it.
+/// The engine that accepts new jobs, whether the server behind it is healthy, and how many jobs are in the
+/// spool.
 #[derive(Serialize)]
 struct StoreView {
     active_engine: &'static str,
@@ -239,9 +240,9 @@ async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> 
         ),
         ("oldest ready", span(queue.oldest_ready)),
         (
-            "so far",
+            "totals",
             format!(
-                "{} enqueued, {} succeeded, {} retried, {} dead, {} cancelled, {} started over",
+                "{} enqueued, {} succeeded, {} retried, {} dead, {} cancelled, {} retried from the dead-letter queue",
                 totals.enqueued,
                 totals.succeeded,
                 totals.retried,
@@ -271,17 +272,20 @@ async fn resume(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure
     let queue = &args.queue;
     let answer = context.engine.resume(queue).await?;
     changed(answer, queue, context).await?;
-    let text =
-        if answer == Changed::Done { format!("{queue} goes on") } else { format!("{queue} was not paused") };
+    let text = if answer == Changed::Done {
+        format!("{queue} is resumed")
+    } else {
+        format!("{queue} was not paused")
+    };
     context.output.either(&json!({ "queue": queue, "paused": false }), || text)?;
     Ok(Code::Ok)
 }
 
-/// A queue that is missing is a failure; one that was so already is not.
+/// Fails if the queue does not exist. A queue that was in the requested state already is no failure.
 async fn changed(answer: Changed, queue: &QueueName, context: &Context) -> Result<(), Failure> {
     match answer {
         Changed::Done | Changed::Unchanged => Ok(()),
-        // Looking again gives the failure with the nearest name.
+        // Reading the queue again returns the failure with the nearest name.
         Changed::NotFound => context.queue(queue).await.map(drop),
     }
 }

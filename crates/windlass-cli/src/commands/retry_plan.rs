@@ -1,4 +1,4 @@
-//! `windlass retry-plan`: the timetable of a policy, before anything fails.
+//! `windlass retry-plan`: the timetable of a retry policy, before a job fails.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use crate::config::retry::{PolicyParts, parse_delays};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 
-/// Lines that are printed of a policy that goes on for long.
+/// The number of lines that are printed by default of a long timetable.
 const LINES_DEFAULT: u32 = 25;
 
-/// Prints when a job that fails each time would be tried again, as early and as late as jitter allows.
+/// Prints when a job that fails each time would be retried, with the earliest and latest times that jitter
+/// allows.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Policies:
@@ -35,31 +36,31 @@ Examples:
   windlass retry-plan --policy exponential --base 10s --attempts 8
   windlass retry-plan --type mail.send")]
 pub(crate) struct RetryPlanArgs {
-    /// The policy [default: the one of [retry] in the configuration]
+    /// The policy [default: the policy of [retry] in the configuration]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// Take the policy of this job type in the configuration
+    /// Use the policy of this job type in the configuration
     #[arg(long = "type", value_name = "TYPE", conflicts_with = "policy")]
     job_type: Option<TypeName>,
     /// The delay after the first failure
     #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "policy")]
     base: Option<Duration>,
-    /// No delay is longer
+    /// The longest delay
     #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "policy")]
     max: Option<Duration>,
-    /// One unit of fibonacci
+    /// The unit of fibonacci
     #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "policy")]
     unit: Option<Duration>,
     /// The delay of fixed
     #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "policy")]
     every: Option<Duration>,
-    /// Tries in all; the last one's failure is the end
+    /// The number of attempts; the failure of the last attempt is final
     #[arg(long, value_name = "N", requires = "policy")]
     attempts: Option<u32>,
     /// The delays of list, such as 1s,30s,5m
     #[arg(long, value_name = "SPANS", requires = "policy")]
     delays: Option<String>,
-    /// Show so many failures, even if the default number of attempts is smaller
+    /// The number of failures to show, even if the policy's default attempts are fewer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..i64::from(FAILURES_MAX)))]
     failures: Option<u32>,
 }
@@ -79,7 +80,7 @@ pub(crate) fn retry_plan(
         return Ok(Code::Ok);
     }
     output.table(
-        &["failure", "wait", "next try, since the first"],
+        &["failure", "wait", "next attempt, since the first"],
         lines[..shown].iter().map(row).collect(),
         "",
     )?;
@@ -109,7 +110,8 @@ fn chosen(args: &RetryPlanArgs, config: &Config) -> Result<RetryPolicy, Failure>
     parts.build().map_err(Failure::usage)
 }
 
-/// Whoever asks for ten failures wants to see ten, unless they said themselves where it ends.
+/// Extends the default attempts of a policy to the requested number of failures, unless `--attempts` sets
+/// an end.
 fn stretched(policy: RetryPolicy, args: &RetryPlanArgs) -> RetryPolicy {
     match (args.failures, args.attempts) {
         (Some(failures), None) => policy.with_attempts(failures + 1),
@@ -120,7 +122,7 @@ fn stretched(policy: RetryPolicy, args: &RetryPlanArgs) -> RetryPolicy {
 fn row(line: &Planned) -> Vec<Cell> {
     let (wait, next) = match &line.wait {
         Some(wait) => (show_band(wait), show_band(&line.since_first_try)),
-        None => ("given up".to_owned(), String::new()),
+        None => ("dead".to_owned(), String::new()),
     };
     vec![Cell::new(line.failures), Cell::new(wait), Cell::new(next)]
 }

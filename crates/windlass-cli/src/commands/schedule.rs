@@ -1,4 +1,4 @@
-//! `windlass schedule`: what runs again and again.
+//! `windlass schedule`: inspects, stores, pauses, runs and removes schedules.
 
 use clap::{Args, Subcommand};
 use windlass::schedules::{Schedules, SchedulesError};
@@ -17,10 +17,10 @@ mod diff;
 #[cfg(test)]
 mod tests;
 
-/// Look at schedules, store, hold back, run and remove them.
+/// Inspect, store, pause, run and remove schedules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
-    /// List all schedules: when they run, what they put in, and how they stand
+    /// List all schedules: when they run, what they enqueue, and their state
     #[command(after_help = "Example:\n  windlass schedule list --json")]
     List,
     /// Show everything about a schedule, and its next times
@@ -30,31 +30,31 @@ pub(crate) enum ScheduleCommand {
     Next(next::NextArgs),
     /// Store a schedule, or change the stored one
     Add(add::AddArgs),
-    /// Put its job in now, whatever the schedule says
+    /// Enqueue the job of a schedule now, whatever the schedule says
     #[command(
         after_help = "Example:\n  windlass schedule run sitemap\n\nExit codes: 3 no such schedule, 4 the job was refused."
     )]
     Run(NameArgs),
-    /// Hold a schedule back, for a time or until it is resumed
+    /// Pause a schedule, for a time or until it is resumed
     Pause(act::PauseArgs),
-    /// Let a schedule go on
+    /// Resume a paused schedule
     #[command(
-        after_help = "Example:\n  windlass schedule resume sitemap\n\nWhat fell due meanwhile is dropped."
+        after_help = "Example:\n  windlass schedule resume sitemap\n\nTicks that fell due during the pause are dropped."
     )]
     Resume(NameArgs),
-    /// Leave out the next tick
+    /// Skip the next tick
     #[command(after_help = "Example:\n  windlass schedule skip-next sitemap")]
     SkipNext(NameArgs),
-    /// Forget a schedule; jobs that it made stay
+    /// Delete a schedule; the jobs that it has enqueued stay
     Remove(act::RemoveArgs),
-    /// Put in the jobs of a time that has passed
+    /// Enqueue the jobs of past ticks
     Backfill(backfill::BackfillArgs),
-    /// Compare what is stored with the configuration
+    /// Compare the stored schedules with the configuration
     #[command(after_help = "\
 Example:
   windlass schedule diff
 
-What is stored from a configuration file and is no longer in it goes on until somebody removes it:
+A schedule that was stored from a configuration file and is no longer in it continues until it is removed:
   windlass schedule remove NAME")]
     Diff,
 }
@@ -62,17 +62,17 @@ What is stored from a configuration file and is no longer in it goes on until so
 /// Names a schedule.
 #[derive(Debug, Args)]
 pub(crate) struct NameArgs {
-    /// The schedule
+    /// The name of the schedule
     #[arg(value_name = "NAME")]
     name: ScheduleName,
 }
 
-/// Does it.
+/// Runs a schedule command.
 pub(crate) async fn run(command: &ScheduleCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         ScheduleCommand::List => list::list(context).await,
         ScheduleCommand::Show(args) => list::show(&args.name, context).await,
-        ScheduleCommand::Next(_) => unreachable!("it needs no store"),
+        ScheduleCommand::Next(_) => unreachable!("`schedule next` needs no store and is run before this"),
         ScheduleCommand::Add(args) => add::add(args, context).await,
         ScheduleCommand::Run(args) => act::run(&args.name, context).await,
         ScheduleCommand::Pause(args) => act::pause(args, context).await,

@@ -1,4 +1,4 @@
-//! `windlass serve`: workers and maintenance, as configured, until a signal.
+//! `windlass serve`: runs workers and maintenance, as configured, until a signal.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use crate::output::Output;
 use crate::store::open_to_serve;
 use crate::{samples, signals};
 
-/// What to serve.
+/// The flags of `windlass serve`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   windlass serve                        all configured queues
-  windlass serve --queue high           only one of them, for example on a machine of its own
+  windlass serve --queue high           only this queue, for example on a separate machine
 
 The handlers of this build are the sample types: `windlass type list` shows them. The first SIGINT or SIGTERM
-stops: no new claims, running jobs get [worker] stop_grace, what does not finish is given back. The second stops
+stops: no new claims, running jobs get [worker] stop_grace, unfinished jobs are given back. The second signal stops
 at once.")]
 pub(crate) struct ServeArgs {
-    /// Serve only this queue; may be given several times
+    /// Serve only this queue; may be repeated
     #[arg(long = "queue", value_name = "NAME")]
     queues: Vec<QueueName>,
 }
 
-/// Serves until a signal.
+/// Runs `windlass serve` until a signal.
 pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
     let mut signals = signals::Signals::new()?;
     let engine = open_to_serve(config).await?;
@@ -44,21 +44,21 @@ pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output
         info.durability.as_str()
     ));
     tokio::select! {
-        () = signals.next() => output.note("stopping; once more stops at once"),
+        () = signals.next() => output.note("stopping; signal again to stop at once"),
         _ = worker.ended(None) => {
-            return Err(Failure::new(Code::Failed, "the worker ended by itself; see the log above for why"));
+            return Err(Failure::new(Code::Failed, "the worker ended unexpectedly; see the log above for the reason"));
         }
     }
     match signals::stop(&mut worker, &mut signals).await {
         Stopped::Clean => output.note("stopped"),
         Stopped::Unsettled => {
-            output.note("stopped; some jobs could not be given back and will be taken back later")
+            output.note("stopped; some jobs could not be given back, and will be rescued when the worker's lease has expired")
         }
     }
     Ok(Code::Ok)
 }
 
-/// What configuration says of a type goes over the defaults in code.
+/// The configured settings of a type override the defaults in code.
 fn configured(spec: TypeSpec, config: &Config) -> TypeSpec {
     config.types.iter().find(|configured| configured.name == spec.name).cloned().unwrap_or(spec)
 }

@@ -1,4 +1,4 @@
-//! `windlass stats`: what happened, by minute, hour or day.
+//! `windlass stats`: shows what happened, by minute, hour or day.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use crate::config::suggest;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-/// Shows how many jobs came, started and ended, how long they waited and how long they ran. Failed attempts are those that were retried and those of
-/// dead jobs. Times are told within a ninth of them.
+/// Shows how many jobs were enqueued, started and ended, and how long they waited and ran. Failed attempts
+/// are those that were retried and those of dead jobs. Shown times differ from the true times by at most a
+/// ninth.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,28 +25,28 @@ Examples:
   windlass stats --queue high --since 24h --by hour
   windlass stats --type mail.send --since 2026-11-01T00:00:00Z --until 2026-11-08T00:00:00Z --json
 
-What happened within the last minute may not be booked yet, and ends may be booked up to a minute later than starts. Minutes are kept for 30 days, or as [worker] rollups_kept says.
+Events of the last minute may not be rolled up yet, and ends may be rolled up a minute later than starts. Rollups are kept for 30 days, or as [worker] rollups_kept says.
 
-Exit codes: 2 a range that makes no sense, 3 no such queue or type.")]
+Exit codes: 2 the range is invalid, 3 no such queue or type.")]
 pub(crate) struct StatsArgs {
-    /// Only of this queue
+    /// Only jobs of this queue
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueName>,
-    /// Only of this job type
+    /// Only jobs of this job type
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<TypeName>,
-    /// From when on: an instant, or how long ago
+    /// The start of the range: an instant, or how long ago
     #[arg(long, value_name = "SPAN|INSTANT", default_value = "1h", value_parser = parse_when)]
     since: Since,
-    /// Up to when: an instant, or how long ago [default: now]
+    /// The end of the range: an instant, or how long ago [default: now]
     #[arg(long, value_name = "SPAN|INSTANT", value_parser = parse_when)]
     until: Option<Since>,
-    /// What is one line [default: minute up to three hours, hour up to four days, else day]
+    /// The unit of a line [default: minute up to three hours, hour up to four days, else day]
     #[arg(long, value_enum)]
     by: Option<Slot>,
 }
 
-/// What one line of the table is about.
+/// The unit of a line of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Slot {
     /// A minute
@@ -66,7 +67,7 @@ impl From<Slot> for By {
     }
 }
 
-/// Up to so long a range is told by minute, and by hour, if nobody says otherwise.
+/// The longest ranges that are shown by minute and by hour unless `--by` says otherwise.
 const BY_MINUTE_MAX: Duration = Duration::from_secs(3 * 60 * 60);
 const BY_HOUR_MAX: Duration = Duration::from_secs(4 * 24 * 60 * 60);
 
@@ -79,7 +80,7 @@ fn parse_when(text: &str) -> Result<Since, String> {
     })
 }
 
-/// Shows it.
+/// Runs `windlass stats`.
 pub(crate) async fn stats(args: &StatsArgs, context: &mut Context) -> Result<Code, Failure> {
     check_names(args, context).await?;
     let now = context.engine.now().await?;
@@ -91,13 +92,13 @@ pub(crate) async fn stats(args: &StatsArgs, context: &mut Context) -> Result<Cod
     let by = args.by.map_or_else(|| by_length(until.since(from)), By::from);
     let (queue, job_type) = (args.queue.clone(), args.job_type.clone());
     let request = ReportRequest { from: Since::At(from), until: Some(until), by, queue, job_type };
-    let told = Rollups::new(context.engine.clone()).report(&request).await?;
-    if told.damaged > 0 {
-        context.output.note(format!("{} minutes cannot be read, and are missing here", told.damaged));
+    let reported = Rollups::new(context.engine.clone()).report(&request).await?;
+    if reported.damaged > 0 {
+        context.output.note(format!("{} rollups cannot be read and are missing here", reported.damaged));
     }
     match context.output.is_json() {
-        true => context.output.json(&view(&told, by))?,
-        false => table(&told, by, context)?,
+        true => context.output.json(&view(&reported, by))?,
+        false => table(&reported, by, context)?,
     }
     Ok(Code::Ok)
 }
@@ -110,7 +111,7 @@ fn by_length(range: Duration) -> By {
     }
 }
 
-/// Nothing of a queue that nobody declared would look like a quiet one.
+/// Fails for an unknown queue or type: without jobs it would look like a quiet one.
 async fn check_names(args: &StatsArgs, context: &Context) -> Result<(), Failure> {
     if let Some(queue) = &args.queue {
         let queues = context.engine.queues().await?;
@@ -132,7 +133,7 @@ fn check_name(what: &str, name: &str, known: Vec<&str>) -> Result<(), Failure> {
     Err(Failure::not_found(format_args!("{what} {name}")).hint(suggest(name, known)))
 }
 
-fn table(told: &Reported, by: By, context: &mut Context) -> Result<(), Failure> {
+fn table(reported: &Reported, by: By, context: &mut Context) -> Result<(), Failure> {
     let slot_title = format!("{} (UTC)", by.as_str());
     let header = [
         slot_title.as_str(),
@@ -149,26 +150,26 @@ fn table(told: &Reported, by: By, context: &mut Context) -> Result<(), Failure> 
     ];
     let mut rows = Vec::new();
     let mut before = None;
-    for (at, tally) in told.report.slots() {
+    for (at, tally) in reported.report.slots() {
         rows.extend(before.and_then(|before| quiet_row(before, at, by)));
         rows.push(row(&slot(at, by), tally));
         before = Some(at);
     }
     if !rows.is_empty() {
-        rows.push(row("total", told.report.total()));
+        rows.push(row("total", reported.report.total()));
     }
-    let empty = format!("nothing is booked between {} and {}", told.from, told.until);
+    let empty = format!("no rollups between {} and {}", reported.from, reported.until);
     context.output.table(&header, rows, &empty)
 }
 
-/// Stands for lines in which nothing happened, so that a hole does not look like consecutive lines.
+/// A row in place of lines in which nothing happened, so that a gap does not look like consecutive lines.
 fn quiet_row(before: Timestamp, at: Timestamp, by: By) -> Option<Vec<Cell>> {
     let count = by.between(before, at);
     let plural = if count == 1 { "" } else { "s" };
     (count > 0).then(|| vec![Cell::new(format!("({count} quiet {}{plural})", by.as_str()))])
 }
 
-/// As much of an instant as the slot has.
+/// The part of an instant that names its slot.
 fn slot(at: Timestamp, by: By) -> String {
     let text = at.to_string();
     let (day, time) = text.split_once('T').unwrap_or((&text, ""));
@@ -190,9 +191,9 @@ fn time(of: &Histogram, share: f64) -> String {
     of.quantile(share).map_or_else(|| "-".to_owned(), show_span)
 }
 
-/// This shape is part of the contract.
-fn view(told: &Reported, by: By) -> Value {
-    let slots: Vec<_> = told
+/// A report as JSON. This shape is part of the contract.
+fn view(reported: &Reported, by: By) -> Value {
+    let slots: Vec<_> = reported
         .report
         .slots()
         .map(|(at, tally)| {
@@ -202,12 +203,12 @@ fn view(told: &Reported, by: By) -> Value {
         })
         .collect();
     json!({
-        "from": told.from.to_string(),
-        "until": told.until.to_string(),
+        "from": reported.from.to_string(),
+        "until": reported.until.to_string(),
         "by": by.as_str(),
         "slots": slots,
-        "total": tally_view(told.report.total()),
-        "unreadable_rollups": told.damaged,
+        "total": tally_view(reported.report.total()),
+        "unreadable_rollups": reported.damaged,
     })
 }
 

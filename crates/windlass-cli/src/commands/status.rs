@@ -1,4 +1,4 @@
-//! `windlass status`: the whole system at a glance.
+//! `windlass status`: shows the whole system at a glance.
 
 use clap::Args;
 use comfy_table::Cell;
@@ -15,7 +15,8 @@ use crate::exit::{Code, Failure};
 use crate::output::printable;
 use crate::view::{QueueView, WorkerView};
 
-/// Shows which engine keeps the jobs and what they survive, how many are where, and which workers are alive.
+/// Shows the engine and what its jobs survive, the number of jobs in each state, the queues, and the live
+/// workers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +26,7 @@ Examples:
 Exit codes: 69 the store cannot be reached.")]
 pub(crate) struct StatusArgs {}
 
-/// Shows it.
+/// Runs `windlass status`.
 pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
     let (queues, now) = (context.engine.queues().await?, context.engine.now().await?);
     let workers = workers(context).await?;
@@ -49,7 +50,7 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
         }))?;
         return Ok(Code::Ok);
     }
-    context.output.line(format!("{}; what is acknowledged {}", info.name, durability(info.durability)))?;
+    context.output.line(format!("{}; an acknowledged job {}", info.name, durability(info.durability)))?;
     context.output.line(format!(
         "{} unfinished: {} ready, {} scheduled, {} parked, {} running; {} dead letters",
         counts.unfinished(),
@@ -60,18 +61,22 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
         counts.dead_letters
     ))?;
     if let Some(Replaced { times, last }) = replaced {
-        let told = "the store was found emptied or older than it was: what it held then is lost";
-        context.output.line(format!("{told}; {times} times, the last time at {last}"))?;
+        let loss =
+            "the store was found emptied or restored to an older state: jobs stored in between are lost";
+        context.output.line(format!("{loss}; {times} times, the last time at {last}"))?;
     }
     if let Some(fallback) = fallback {
         let FallbackStatus { active, primary, primary_healthy, spool_size, uncertain, spool_trouble, .. } =
             fallback;
-        let health = if primary_healthy { "answers" } else { "does not answer" };
-        let doubtful =
-            if uncertain > 0 { format!(", {uncertain} of them wait for a person") } else { String::new() };
-        let told =
+        let health = if primary_healthy { "is available" } else { "is unavailable" };
+        let doubtful = if uncertain > 0 {
+            format!(", {uncertain} of them need an operator's decision")
+        } else {
+            String::new()
+        };
+        let text =
             format!("{primary} {health}; new jobs go to {active}; {spool_size} in the spool{doubtful}");
-        context.output.line(told)?;
+        context.output.line(text)?;
         if let Some(trouble) = spool_trouble {
             context.output.line(format!("the spool cannot be used: {trouble}"))?;
         }
@@ -79,18 +84,18 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
     context.output.line("")?;
     queue::table(&queues, now, context)?;
     context.output.line("")?;
-    let header = ["worker", "host", "pid", "version", "running", "last sign", "queues"];
+    let header = ["worker", "host", "pid", "version", "running", "heartbeat", "queues"];
     context.output.table(&header, workers.iter().map(row).collect(), "no live workers")?;
     Ok(Code::Ok)
 }
 
-/// Those on the server and those on the spool; while the server is away, those on the spool.
+/// The workers of the server and those of the spool. While the server is unavailable: those of the spool.
 pub(super) async fn workers(context: &Context) -> Result<Vec<WorkerSighting>, Failure> {
     let Some(spool) = context.engine.spool() else { return Ok(context.engine.workers().await?) };
     let mut workers = context.engine.workers().await.unwrap_or_default();
     match spool.workers().await {
         Ok(there) => workers.extend(there),
-        // What is wrong with the spool is said beside this.
+        // The error of the spool is printed beside this list.
         Err(error) if error.is_passing() => {}
         Err(error) => return Err(error.into()),
     }
@@ -117,7 +122,7 @@ fn sum(a: Counts, b: Counts) -> Counts {
 fn row(worker: &WorkerSighting) -> Vec<Cell> {
     let card = &worker.card;
     let queues: Vec<_> = card.queues.iter().map(|queue| queue.as_str()).collect();
-    let late = if worker.expired { " (lease has run out)" } else { "" };
+    let late = if worker.expired { " (lease has expired)" } else { "" };
     vec![
         Cell::new(card.id),
         Cell::new(printable(&card.host)),

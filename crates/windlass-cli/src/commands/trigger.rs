@@ -1,4 +1,4 @@
-//! `windlass trigger`: what is put in when others were worked off.
+//! `windlass trigger`: manages completion triggers, which enqueue a job when a group of jobs has finished.
 
 use clap::{Args, Subcommand};
 use windlass::triggers::{CompletionTriggers, TriggersError};
@@ -13,54 +13,55 @@ mod diff;
 #[cfg(test)]
 mod tests;
 
-/// Look at triggers, store and remove them.
+/// Manage completion triggers: enqueue a job when a group of jobs has finished.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TriggerCommand {
-    /// List all triggers: what they watch, what they put in, and how often they did
-    #[command(after_help = "Example:\n  windlass completion trigger list --json")]
+    /// List all completion triggers: what they watch and enqueue, and how often they have fired
+    #[command(after_help = "Example:\n  windlass trigger list --json")]
     List,
-    /// Show everything about a trigger
+    /// Show everything about a completion trigger
     #[command(
-        after_help = "Example:\n  windlass completion trigger show recalculate\n\nExit codes: 3 no such completion trigger."
+        after_help = "Example:\n  windlass trigger show recalculate\n\nExit codes: 3 no such completion trigger."
     )]
     Show(NameArgs),
-    /// Store a trigger, or change the stored one
+    /// Store a completion trigger, or change the stored one
     Add(add::AddArgs),
-    /// Forget a trigger; jobs that it made stay
+    /// Delete a completion trigger; the jobs that it has enqueued stay
     Remove(RemoveArgs),
-    /// Compare what is stored with the configuration
+    /// Compare the stored completion triggers with the configuration
     #[command(after_help = "\
 Example:
   windlass trigger diff
 
-What is stored from a configuration file and is no longer in it goes on until somebody removes it:
+A completion trigger that was stored from a configuration file and is no longer in it continues until it is removed:
   windlass trigger remove NAME")]
     Diff,
 }
 
-/// Names a trigger.
+/// Names a completion trigger.
 #[derive(Debug, Args)]
 pub(crate) struct NameArgs {
-    /// The trigger
+    /// The name of the completion trigger
     #[arg(value_name = "NAME")]
     name: TriggerName,
 }
 
-/// Forgets a trigger.
+/// Deletes a completion trigger. If code or configuration still declares it, the next start stores it
+/// again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  windlass completion trigger remove recalculate --yes\n\nExit codes: 3 no such completion trigger."
+    after_help = "Example:\n  windlass trigger remove recalculate --yes\n\nExit codes: 3 no such completion trigger, 4 not confirmed."
 )]
 pub(crate) struct RemoveArgs {
-    /// The trigger
+    /// The name of the completion trigger
     #[arg(value_name = "NAME")]
     name: TriggerName,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// Does it.
+/// Runs a trigger command.
 pub(crate) async fn run(command: &TriggerCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         TriggerCommand::List => list::list(context).await,
@@ -76,7 +77,7 @@ fn triggers(context: &Context) -> CompletionTriggers {
 }
 
 fn no_such(name: &TriggerName) -> Failure {
-    Failure::not_found(format_args!("trigger {name}")).hint("see `windlass completion trigger list`")
+    Failure::not_found(format_args!("completion trigger {name}")).hint("see `windlass trigger list`")
 }
 
 impl From<TriggersError> for Failure {

@@ -1,4 +1,4 @@
-//! `windlass version`.
+//! `windlass version`: prints the version.
 
 use serde_json::json;
 

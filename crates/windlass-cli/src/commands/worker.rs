@@ -1,4 +1,4 @@
-//! `windlass worker`: the processes that work on this store.
+//! `windlass worker`: inspects the live workers of the store.
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
@@ -13,15 +13,15 @@ use crate::exit::{Code, Failure};
 use crate::output::printable;
 use crate::view::WorkerView;
 
-/// Look at the processes that work on this store.
+/// Inspect the live workers of this store.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerCommand {
-    /// List all workers that were not declared dead or let out
+    /// List all workers that have neither stopped nor been declared dead
     #[command(after_help = "Example:\n  windlass worker list --json")]
     List,
     /// Show everything about a worker
     #[command(
-        after_help = "Example:\n  windlass worker show 4f2a\n\nExit codes: 2 several begin so, 3 no such worker."
+        after_help = "Example:\n  windlass worker show 4f2a\n\nExit codes: 2 the prefix is ambiguous, 3 no such worker."
     )]
     Show(WorkerArgs),
 }
@@ -29,12 +29,12 @@ pub(crate) enum WorkerCommand {
 /// Names a worker.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
-    /// The worker, or what its id begins with
+    /// The id of the worker, or a prefix of it
     #[arg(value_name = "ID")]
     id: String,
 }
 
-/// Does it.
+/// Runs a worker command.
 pub(crate) async fn run(command: &WorkerCommand, context: &mut Context) -> Result<Code, Failure> {
     match command {
         WorkerCommand::List => list(context).await,
@@ -70,11 +70,12 @@ fn row(worker: &WorkerSighting) -> Vec<Cell> {
 }
 
 fn heartbeat(worker: &WorkerSighting) -> String {
-    let late = if worker.expired { " (lease has run out)" } else { "" };
+    let late = if worker.expired { " (lease has expired)" } else { "" };
     format!("{} ago{late}", show_span(round(worker.silent_for)))
 }
 
-/// The way to the store is in it, so that a few milliseconds mean nothing.
+/// The difference between the clocks of the worker and the store. It includes the latency to the store, so
+/// a few milliseconds mean nothing.
 fn clock(worker: &WorkerSighting) -> String {
     let Some(ahead) = worker.clock_ahead_micros else { return "unknown".to_owned() };
     let millis = ahead / 1_000;
@@ -92,7 +93,9 @@ async fn show(args: &WorkerArgs, context: &mut Context) -> Result<Code, Failure>
     let missing = || Failure::not_found(format_args!("worker {}", printable(&args.id)));
     let worker = found.next().filter(|_| !prefix.is_empty()).ok_or_else(missing)?;
     if found.next().is_some() {
-        return Err(Failure::usage(format!("several workers begin with {prefix}; give more of the id")));
+        return Err(Failure::usage(format!(
+            "expected the prefix of one worker's id, got {prefix}, which several share; give more of the id"
+        )));
     }
     if context.output.is_json() {
         context.output.json(&WorkerView::from(worker))?;
@@ -111,7 +114,7 @@ async fn show(args: &WorkerArgs, context: &mut Context) -> Result<Code, Failure>
         ("running", format!("{} jobs", worker.running)),
         ("queues", card.queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", ")),
         ("types", card.types.iter().map(TypeName::as_str).collect::<Vec<_>>().join(", ")),
-        ("could lead", card.duties.iter().map(DutyName::as_str).collect::<Vec<_>>().join(", ")),
+        ("duties", card.duties.iter().map(DutyName::as_str).collect::<Vec<_>>().join(", ")),
     ];
     context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
     Ok(Code::Ok)

@@ -1,4 +1,4 @@
-//! The address of a database. It may hold a password, so nothing here ever prints it whole.
+//! The address of a database. It may hold a password, so it is never printed in full.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,17 +7,18 @@ use tokio_postgres::config::Host;
 use windlass_core::error::EngineError;
 use windlass_engines::postgres::Address;
 
-/// The address of a PostgreSQL database, readable for the driver.
+/// The address of a PostgreSQL database, validated for the driver.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct DatabaseUrl(String);
 
 impl DatabaseUrl {
-    /// Whether a text that names a store means a PostgreSQL server and not a file.
+    /// Whether a text that names a store is the address of a PostgreSQL server, and not a file.
     pub(crate) fn is_meant_by(text: &str) -> bool {
         ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme))
     }
 
-    /// Refuses what the driver could not read. The message leaves out what came: it may hold a password.
+    /// Parses an address, and refuses one that the driver could not read. The message leaves out the text:
+    /// it may hold a password.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match Address::parse(text) {
             Ok(_) => Ok(Self(text.to_owned())),
@@ -26,7 +27,7 @@ impl DatabaseUrl {
         }
     }
 
-    /// As it was written, with the password.
+    /// The address as it was written, with the password.
     pub(crate) fn secret(&self) -> &str {
         &self.0
     }
@@ -58,7 +59,7 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// A text for an error message: what may be the secret part of an address is left out.
+/// A text for an error message, without what may be the secret part of an address.
 pub(crate) fn without_password(text: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = text.split_once("://") else { return without_assignment(text) };
     match rest.rsplit_once('@') {
@@ -67,7 +68,7 @@ pub(crate) fn without_password(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// `password=…` in the other form of an address, or after its question mark.
+/// Cuts off `password=…` in the other form of an address, or after its question mark.
 fn without_assignment(text: &str) -> Cow<'_, str> {
     const NAME: &str = "password=";
     match text.find(NAME) {

@@ -1,15 +1,15 @@
-//! What is wrong with a configuration: every problem, not just the first.
+//! The errors of a configuration: all of them, not just the first.
 
 use std::fmt;
 
 use super::tree::Place;
 
-/// One thing that is wrong.
+/// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigError {
-    /// Where, if it is anywhere in particular.
+    /// The position, if the error has one.
     pub(crate) place: Option<Place>,
-    /// What was expected and what came.
+    /// What was expected and what was found.
     pub(crate) message: String,
     /// What to do.
     pub(crate) hint: Option<String>,
@@ -41,7 +41,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// All that is wrong, in the order of the file.
+/// All errors, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ConfigErrors(Vec<ConfigError>);
 
@@ -50,7 +50,7 @@ impl ConfigErrors {
         self.0.push(problem);
     }
 
-    /// The value, if nothing is wrong with it.
+    /// Returns the value if there is no error.
     pub(crate) fn or<T>(mut self, value: T) -> Result<T, Vec<ConfigError>> {
         if self.0.is_empty() {
             return Ok(value);
@@ -60,7 +60,7 @@ impl ConfigErrors {
     }
 }
 
-/// The known name that was most likely meant.
+/// The known name that is most similar to a given name.
 pub(crate) fn nearest<'a>(got: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.8;
     let got = got.to_ascii_lowercase().replace('-', "_");
@@ -72,7 +72,7 @@ pub(crate) fn nearest<'a>(got: &str, known: impl IntoIterator<Item = &'a str>) -
         .map(|(_, name)| name)
 }
 
-/// `did you mean …?`, or else what there is.
+/// A hint for an unknown name: `did you mean …?`, or else the known names.
 pub(crate) fn suggest<'a>(got: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(got, known.clone()) {
         Some(name) => format!("did you mean `{name}`?"),

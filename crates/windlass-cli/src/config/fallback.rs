@@ -1,4 +1,4 @@
-//! `[fallback]`: what happens while the server that keeps the jobs is away.
+//! `[fallback]`: what happens while the server of the store is unavailable.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use windlass::select::CHECK_TIMEOUTS;
 
 use super::section::{Section, span, text, whole, word};
 
-/// What happens while the server is away.
+/// The settings of the fallback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FallbackSettings {
-    /// Where jobs go meanwhile, if somebody said so.
+    /// The spool, if the configuration names one.
     pub(crate) engine: Option<FallbackChoice>,
-    /// The SQLite file, relative to the working directory.
+    /// The SQLite file of the spool, relative to the working directory.
     pub(crate) path: PathBuf,
-    /// A check or an enqueue that is not answered within this time has failed.
+    /// How long the server may take to answer a check or an enqueue before it counts as failed.
     pub(crate) check_timeout: Duration,
-    /// What becomes of jobs with keys.
+    /// Whether jobs with keys are accepted.
     pub(crate) keys: KeysWhileAway,
-    /// How many jobs are kept at the most.
+    /// The maximum number of unfinished jobs in the spool.
     pub(crate) max_jobs: u64,
 }
 
-/// Where jobs go while the server is away.
+/// The spool, which keeps jobs while the server is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FallbackChoice {
-    /// Nowhere: calls fail
+    /// No spool: calls fail
     None,
-    /// Into memory: lost if the process dies
+    /// Memory: jobs are lost if the process dies
     Memory,
-    /// Into an SQLite file
+    /// An SQLite file
     Sqlite,
 }
 
@@ -54,7 +54,7 @@ impl Default for FallbackSettings {
 }
 
 impl FallbackSettings {
-    /// How an engine falls back by these settings.
+    /// The engine's options for these settings.
     pub(crate) fn options(&self) -> FallbackOptions {
         FallbackOptions {
             check_timeout: self.check_timeout,

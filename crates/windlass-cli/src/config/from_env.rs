@@ -1,5 +1,5 @@
-//! `WINDLASS__SECTION__KEY` into the tree. A variable replaces what it names; what it names may be a table or a
-//! list, written as TOML writes them inline.
+//! Reads `WINDLASS__SECTION__KEY` variables into the tree. A variable replaces the setting that it names.
+//! The setting may be a table or a list, written as in inline TOML.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::tree::{Entry, Node, Place, Table, Value};
 
 const PREFIX: &str = "WINDLASS__";
 
-/// Parts of a variable's name; no setting lies deeper.
+/// The maximum number of parts of a variable's name; no setting lies deeper.
 const PARTS_MAX: usize = 8;
 
-/// Puts the variables over what the file says.
+/// Overrides the settings of the file with the variables.
 pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], problems: &mut ConfigErrors) {
     let mut ours: Vec<_> = variables.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
     ours.sort();
@@ -79,8 +79,8 @@ fn step_into<'a>(table: &'a mut Table, part: &str, place: &Place) -> Result<&'a 
     }
 }
 
-/// The entry that a part of a variable's name means. Variables have no dots, dashes or small letters, so
-/// `MAIL_SEND` means `mail.send` if the file has that; else a new key in small letters.
+/// The entry that a part of a variable's name means. Variables have no dots, dashes or small letters.
+/// `MAIL_SEND` therefore means `mail.send` if the file has that key, else a new key in small letters.
 fn entry_of<'a>(table: &'a mut Table, part: &str, place: &Place) -> &'a mut Entry {
     let known = table.0.iter().position(|entry| plain(&entry.key) == plain(part));
     let at = known.unwrap_or_else(|| {
@@ -95,8 +95,8 @@ fn plain(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
 }
 
-/// `DATABASE_URL`, as many programs read it: where PostgreSQL is, if it was chosen and nothing else says where. It never
-/// chooses the engine by itself, since it may be there for another program.
+/// Reads `DATABASE_URL`, as many programs do: the address of PostgreSQL, if PostgreSQL is selected and no
+/// setting has its address. The variable never selects the engine, since it may be set for another program.
 pub(crate) fn take_database_url(
     store: &mut StoreSettings,
     variables: &[(String, String)],
@@ -113,8 +113,8 @@ pub(crate) fn take_database_url(
     }
 }
 
-/// `USE_REDIS_QUEUE`, as older deployments set it: it chooses Redis, whatever the file says, and a spool on disk, unless the file
-/// says something else. Off, it says nothing.
+/// Reads `USE_REDIS_QUEUE`, as older deployments set it. If true, it selects Redis, whatever the file says,
+/// and a spool on disk, unless the file names another. If false, it changes nothing.
 pub(crate) fn take_use_redis(
     config: &mut Config,
     variables: &[(String, String)],
@@ -134,7 +134,7 @@ pub(crate) fn take_use_redis(
     }
 }
 
-/// `REDIS_URL`: where Redis is, if it was chosen and nothing else says where.
+/// Reads `REDIS_URL`: the address of Redis, if Redis is selected and no setting has its address.
 pub(crate) fn take_redis_url(
     store: &mut StoreSettings,
     variables: &[(String, String)],
@@ -151,7 +151,7 @@ pub(crate) fn take_redis_url(
     }
 }
 
-/// `REDIS_HEALTH_CHECK_TIMEOUT`, as older deployments set it: seconds, such as 2.0.
+/// Reads `REDIS_HEALTH_CHECK_TIMEOUT`, as older deployments set it: seconds, such as 2.0.
 pub(crate) fn take_check_timeout(
     fallback: &mut FallbackSettings,
     variables: &[(String, String)],

@@ -1,4 +1,4 @@
-//! TOML into the tree. The parser gives byte ranges; people count lines and columns.
+//! Reads TOML into the tree. The parser reports byte ranges, which are converted to lines and columns.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use toml::de::{DeTable, DeValue, Error};
 use super::error::ConfigError;
 use super::tree::{Entry, Node, Place, Table, Value};
 
-/// Syntax errors that are reported of one file; a broken quote makes many of one.
+/// The maximum number of syntax errors that are reported for a file; one broken quote causes many.
 const SYNTAX_PROBLEMS_MAX: usize = 10;
 
-/// Reads a whole file.
+/// Parses a whole file.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     let source = Source { file: file.into(), text };
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -21,8 +21,8 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     Err(errors.iter().take(SYNTAX_PROBLEMS_MAX).map(|error| source.problem(error)).collect())
 }
 
-/// Reads one value that stands alone, such as the `[1, 2]` of an environment variable, and puts it all at
-/// one place.
+/// Parses one value that stands alone, such as the `[1, 2]` of an environment variable. All its parts get
+/// the same position.
 pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Value, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
     let source = Source { file: "".into(), text };
@@ -77,7 +77,7 @@ impl Source<'_> {
     }
 }
 
-/// The same value with every part at one place.
+/// The same value, with every part at one position.
 fn moved(value: Value, place: &Place) -> Value {
     let node = |node: Node| Node { value: moved(node.value, place), place: place.clone() };
     match value {

@@ -1,4 +1,4 @@
-//! YAML into the tree.
+//! Reads YAML into the tree.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_saphyr::Spanned;
 use super::error::ConfigError;
 use super::tree::{Entry, Node, Place, Table, Value};
 
-/// Reads a whole file.
+/// Parses a whole file.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     let file: Arc<str> = file.into();
     let top: Spanned<Yaml> = serde_saphyr::from_str(text).map_err(|error| vec![problem(&file, &error)])?;
@@ -33,7 +33,7 @@ fn problem(file: &Arc<str>, error: &serde_saphyr::Error) -> ConfigError {
     if text.contains("multiple YAML documents") {
         return ConfigError::at(&place, "expected one YAML document, got several");
     }
-    // The parser repeats the place and may go on with a drawing of it.
+    // The parser repeats the position, and may append a drawing of it.
     let why = text.lines().next().and_then(|line| line.split(" at line ").next()).unwrap_or_default();
     ConfigError::at(&place, format!("expected YAML, got a syntax error: {why}"))
 }
@@ -62,7 +62,8 @@ fn node(file: &Arc<str>, yaml: Spanned<Yaml>) -> Node {
     Node { value, place: place_of(yaml.referenced) }
 }
 
-/// What the parser saw. Spans inside serde's own untagged enums get lost, so this reads by hand.
+/// A value as the parser reports it. Spans inside serde's untagged enums get lost, so this type is
+/// deserialized explicitly.
 enum Yaml {
     Plain(Value),
     List(Vec<Spanned<Yaml>>),

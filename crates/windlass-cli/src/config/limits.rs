@@ -1,4 +1,4 @@
-//! `[breakers.NAME]` and `[rate_limits.NAME]`: what holds jobs back.
+//! `[breakers.NAME]` and `[rate_limits.NAME]`: the limits that hold jobs back.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const SCOPES: &[(&str, LimitScope)] = &[("store", LimitScope::Store), ("process"
 const PLACES: &[(&str, LimitAt)] = &[("run", LimitAt::Run), ("enqueue", LimitAt::Enqueue)];
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What configuration says of breakers and rate limits, by name.
+/// Reads breakers and rate limits, and sorts them by name.
 pub(crate) fn read(breakers: &[Entry], rate_limits: &[Entry], problems: &mut ConfigErrors) -> LimitOptions {
     check_once(breakers, problems);
     check_once(rate_limits, problems);
@@ -74,7 +74,7 @@ fn read_breaker(entry: &Entry, problems: &mut ConfigErrors) -> Option<BreakerSpe
     Some(BreakerSpec { options, scope, types, ..default })
 }
 
-/// A share of failures opens a breaker if `failure_percent` is given.
+/// The failure rate that opens a breaker, if `failure_percent` is given.
 fn read_failure_rate(section: &mut Section<'_, '_>) -> Option<FailureRate> {
     let percent = section.get("failure_percent", whole(1, 100));
     let window = section.get("failure_window", span(SHORTEST, DELAY_MAX));
@@ -99,7 +99,9 @@ fn read_rate_limit(entry: &Entry, problems: &mut ConfigErrors) -> Option<RateLim
     let types = section.get("types", types).unwrap_or_default();
     let Some(limit) = limit else {
         if section.place("limit").is_none() {
-            let message = format!("expected `limit` in {title}, got none; it says how many `per` period");
+            let message = format!(
+                "expected `limit` in {title}, got none; set the number of tokens of each period `per`"
+            );
             section.problems().push(ConfigError::at(&entry.key_place, message));
         }
         return None;
@@ -113,12 +115,12 @@ fn number(section: &mut Section<'_, '_>, key: &'static str, most: u32) -> Option
     section.get(key, whole(1, most.into())).and_then(|number| u32::try_from(number).ok())
 }
 
-/// So many, or `false` for "not by that".
+/// A count, or `None` for `false`: then failures in a row do not open the breaker.
 fn count_or_false(value: &Value) -> Result<Option<u32>, String> {
     match whole(1, u32::MAX.into())(value) {
         Ok(number) => Ok(u32::try_from(number).ok()),
         Err(_) if boolean(value) == Ok(false) => Ok(None),
-        Err(why) => Err(format!("{why}; false means that failures in a row do not open it")),
+        Err(why) => Err(format!("{why}; use false if failures in a row must not open the breaker")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `[store]` says of PostgreSQL.
+//! The settings of `[store]` for PostgreSQL.
 
 use windlass::postgres::PostgresOptions;
 
@@ -10,17 +10,17 @@ use super::tree::Value;
 /// How a PostgreSQL server is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PostgresSettings {
-    /// Where it is. The environment's `DATABASE_URL` if nothing.
+    /// The address. If `None`, the environment's `DATABASE_URL` is used.
     pub(crate) url: Option<DatabaseUrl>,
-    /// The schema in which everything is kept.
+    /// The schema of all tables.
     pub(crate) schema: String,
-    /// Whether a transaction pooler stands between.
+    /// Whether a transaction pooler stands between this process and the server.
     pub(crate) pooled: bool,
     /// Whether other processes wake this one.
     pub(crate) listen: bool,
-    /// Where to listen, if the other address leads to a pooler.
+    /// The address to listen at, if the other address leads to a pooler.
     pub(crate) listen_url: Option<DatabaseUrl>,
-    /// Connections for work, besides one for heartbeats and one to listen.
+    /// The number of connections for work, besides one for heartbeats and one to listen.
     pub(crate) connections: usize,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> PostgresSettings {
     }
 }
 
-/// The URL, if it does not lead to Redis.
+/// The URL, unless it leads to Redis.
 fn url_of_postgres(value: &Value) -> Result<Option<DatabaseUrl>, String> {
     if RedisUrl::is_meant_by(&text(value)?) { Ok(None) } else { url(value).map(Some) }
 }

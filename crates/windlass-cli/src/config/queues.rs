@@ -1,4 +1,4 @@
-//! `[priorities]`, `[queues.NAME]` and `[types.NAME]`: what core needs to know of them.
+//! `[priorities]`, `[queues.NAME]` and `[types.NAME]`: the declarations that core needs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const ESCALATIONS: &[(&str, Escalation)] = &[
     ("digest", Escalation::Digest),
 ];
 
-/// The labels and what they mean: the built-in ones, changed, added to and taken away (`low = false`).
+/// Reads the priority labels: the built-in ones, changed, extended and removed (`low = false`).
 pub(crate) fn read_priorities(entries: &[Entry], problems: &mut ConfigErrors) -> PriorityLabels {
     let built_in = [("high", 0), ("normal", 5), ("low", 10)];
     let mut labels: BTreeMap<PriorityLabel, Priority> = built_in
@@ -51,7 +51,7 @@ pub(crate) fn read_priorities(entries: &[Entry], problems: &mut ConfigErrors) ->
             _ => problems.push(ConfigError::at(
                 &entry.node.place,
                 format!(
-                    "`{label}` in [priorities]: expected a whole number from 0 (most urgent) to 10, or false for no such label, got {}",
+                    "`{label}` in [priorities]: expected a whole number from 0 (most urgent) to 10, or false to remove the label, got {}",
                     entry.node.value.describe()
                 ),
             )),
@@ -60,7 +60,7 @@ pub(crate) fn read_priorities(entries: &[Entry], problems: &mut ConfigErrors) ->
     PriorityLabels::new(labels)
 }
 
-/// The queues: the five built-in ones, changed, added to and removed.
+/// Reads the queues: the five built-in ones, changed, extended and removed.
 pub(crate) fn read_queues(entries: &[Entry], problems: &mut ConfigErrors) -> Vec<QueueSpec> {
     let mut queues = QueueSpec::built_in();
     let mut seen = Vec::new();
@@ -108,7 +108,7 @@ fn read_queue(node: &Node, queue: QueueSpec, problems: &mut ConfigErrors) -> Opt
     (!remove).then_some(queue)
 }
 
-/// A warning that lies past the capacity never comes.
+/// Refuses a `warn_depth` that is not below the capacity, since its warning would never be logged.
 fn check_warn_depth(section: &mut Section<'_, '_>, queue: &QueueSpec) {
     let (Some(warn), Some(capacity)) = (queue.warn_depth, queue.capacity) else { return };
     let Some(place) = section.place("warn_depth").cloned().filter(|_| warn >= capacity) else { return };
@@ -119,7 +119,7 @@ fn check_warn_depth(section: &mut Section<'_, '_>, queue: &QueueSpec) {
     section.problems().push(ConfigError::at(&place, message));
 }
 
-/// The job types that configuration names.
+/// Reads the job types of the configuration.
 pub(crate) fn read_types(
     entries: &[Entry],
     queues: &[QueueSpec],
@@ -146,7 +146,7 @@ fn read_type(
 ) -> Option<TypeSpec> {
     let title = format!("[types.{name}]");
     let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
-    let queue = read_home(&mut section, entry, &title, queues);
+    let queue = read_queue_of_type(&mut section, entry, &title, queues);
     let own_retry = section.entry("retry");
     let retry = own_retry.map(|own| retry::read(&format!("`retry` in {title}"), own, section.problems()));
     let default =
@@ -168,8 +168,8 @@ fn read_type(
     Some(TypeSpec { queue: queue?, ..spec })
 }
 
-/// The one queue of a type, which must be declared.
-fn read_home(
+/// Reads the one queue of a type, which must be declared.
+fn read_queue_of_type(
     section: &mut Section<'_, '_>,
     entry: &Entry,
     title: &str,
@@ -190,7 +190,7 @@ fn read_home(
     let known = queues.iter().map(|declared| declared.name.as_str());
     let hint = match nearest(queue.as_str(), known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("declared are {}; add [queues.{queue}]", known.collect::<Vec<_>>().join(", ")),
+        None => format!("declared queues: {}; or add [queues.{queue}]", known.collect::<Vec<_>>().join(", ")),
     };
     let place = section.place("queue").unwrap_or(&entry.key_place).clone();
     let message = format!("`queue` in {title}: expected a declared queue, got {queue:?}");

@@ -1,4 +1,4 @@
-//! What `[store]` says of Redis.
+//! The settings of `[store]` for Redis.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use super::tree::Value;
 /// How a Redis server is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisSettings {
-    /// Where it is. The environment's `REDIS_URL` if nothing.
+    /// The address. If `None`, the environment's `REDIS_URL` is used.
     pub(crate) url: Option<RedisUrl>,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     pub(crate) namespace: String,
-    /// What the keys of ready lanes begin with, if not the usual.
+    /// The prefix of the keys of ready jobs, if it is not the default.
     pub(crate) ready_key: Option<String>,
-    /// What the keys of scheduled lanes begin with, if not the usual.
+    /// The prefix of the keys of scheduled jobs, if it is not the default.
     pub(crate) scheduled_key: Option<String>,
     /// The authority that signed the server's certificate.
     pub(crate) ca_file: Option<PathBuf>,
-    /// Whether a server may be used that drops keys.
+    /// Whether a server that may drop keys is accepted.
     pub(crate) allow_eviction: bool,
 }
 
@@ -50,22 +50,22 @@ fn url(value: &Value) -> Result<Option<RedisUrl>, String> {
     if RedisUrl::is_meant_by(&text) { RedisUrl::parse(&text).map(Some) } else { Ok(None) }
 }
 
-/// The address of a Redis server. It may hold a password, so it is never printed whole.
+/// The address of a Redis server. It may hold a password, so it is never printed in full.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RedisUrl(String);
 
 impl RedisUrl {
-    /// Whether a text that names a store means a Redis server.
+    /// Whether a text that names a store is the address of a Redis server.
     pub(crate) fn is_meant_by(text: &str) -> bool {
         ["redis://", "rediss://"].iter().any(|scheme| text.starts_with(scheme))
     }
 
-    /// Refuses what the driver could not read. The message leaves out what came.
+    /// Parses an address, and refuses one that the driver could not read. The message leaves out the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Address::parse(text).map(|_| Self(text.to_owned())).map_err(|why| why.to_string())
     }
 
-    /// As it was written, with the password.
+    /// The address as it was written, with the password.
     pub(crate) fn secret(&self) -> &str {
         &self.0
     }

@@ -21,7 +21,7 @@ pub(crate) const POLICIES: [(&str, &[&str]); 7] = [
     ("never", &[]),
 ];
 
-/// A policy by its name and those of its settings that somebody gave.
+/// A policy by its name, with the settings that were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PolicyParts {
     pub(crate) policy: String,
@@ -35,14 +35,14 @@ pub(crate) struct PolicyParts {
 }
 
 impl PolicyParts {
-    /// The policy. A setting that it does not have is refused, not ignored.
+    /// Builds the policy. A setting that the policy does not have is refused, not ignored.
     pub(crate) fn build(self) -> Result<RetryPolicy, String> {
-        self.refuse_strangers()?;
-        self.demand_the_needed()?;
-        // The stored form of a policy knows every default, so that none is written down twice.
+        self.refuse_unknown_settings()?;
+        self.require_settings()?;
+        // The stored form of a policy has every default, so no default is written down twice.
         let stored = serde_json::Value::Object(self.stored());
         let policy: RetryPolicy = serde_json::from_value(stored)
-            .map_err(|why| format!("the policy `{}` is wrong: {why}", self.policy))?;
+            .map_err(|why| format!("the policy `{}` is invalid: {why}", self.policy))?;
         policy.check().map_err(|why| why.to_string())?;
         Ok(policy)
     }
@@ -61,7 +61,7 @@ impl PolicyParts {
         spans.chain(others).map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    fn demand_the_needed(&self) -> Result<(), String> {
+    fn require_settings(&self) -> Result<(), String> {
         match self.policy.as_str() {
             "fixed" if self.every.is_none() => {
                 Err("expected `every` for the policy `fixed`, such as 30s, got none".to_owned())
@@ -73,7 +73,7 @@ impl PolicyParts {
         }
     }
 
-    fn refuse_strangers(&self) -> Result<(), String> {
+    fn refuse_unknown_settings(&self) -> Result<(), String> {
         let given = [
             ("base", self.base.is_some()),
             ("max", self.max.is_some()),
@@ -85,7 +85,7 @@ impl PolicyParts {
         ];
         let known = settings_of(&self.policy).ok_or_else(|| unknown_policy(&self.policy))?;
         match given.iter().find(|(setting, given)| *given && !known.contains(setting)) {
-            Some((setting, _)) => Err(stranger(setting, &self.policy, known)),
+            Some((setting, _)) => Err(unknown_setting(setting, &self.policy, known)),
             None => Ok(()),
         }
     }
@@ -95,7 +95,7 @@ fn settings_of(policy: &str) -> Option<&'static [&'static str]> {
     POLICIES.iter().find(|(name, _)| *name == policy).map(|(_, settings)| *settings)
 }
 
-fn stranger(setting: &str, policy: &str, known: &[&str]) -> String {
+fn unknown_setting(setting: &str, policy: &str, known: &[&str]) -> String {
     match known {
         [] => format!("the policy `{policy}` has no settings, got `{setting}`"),
         _ => format!("the policy `{policy}` has no setting `{setting}`; it has {}", known.join(", ")),
@@ -108,7 +108,8 @@ fn unknown_policy(got: &str) -> String {
     format!("expected a retry policy out of {}, got {got:?}; {near}", names.join(", "))
 }
 
-/// Reads a policy as the command line writes it: `fibonacci`, `fixed:every=30s,attempts=3`, `list:1s,30s,5m`.
+/// Parses a policy as the command line writes it: `fibonacci`, `fixed:every=30s,attempts=3`,
+/// `list:1s,30s,5m`.
 pub(crate) fn parse_policy(written: &str) -> Result<RetryPolicy, String> {
     let (name, settings) = written.split_once(':').unwrap_or((written, ""));
     let mut parts = PolicyParts { policy: name.to_owned(), ..PolicyParts::default() };
@@ -125,7 +126,7 @@ pub(crate) fn parse_policy(written: &str) -> Result<RetryPolicy, String> {
     parts.build()
 }
 
-/// Reads `1s,30s,5m`.
+/// Parses `1s,30s,5m`.
 pub(crate) fn parse_delays(written: &str) -> Result<Vec<Duration>, String> {
     written.split(',').map(|delay| parse_span(delay).map_err(|why| why.to_string())).collect()
 }
@@ -145,7 +146,7 @@ impl PolicyParts {
             }
             other => {
                 let known = settings_of(&self.policy).ok_or_else(|| unknown_policy(&self.policy))?;
-                return Err(stranger(other, &self.policy, known));
+                return Err(unknown_setting(other, &self.policy, known));
             }
         }
         Ok(())
@@ -177,7 +178,8 @@ fn read_table(name: &str, node: &Node, problems: &mut ConfigErrors) -> Option<Re
     built.map_err(|why| problems.push(ConfigError::at(&node.place, format!("{name}: {why}")))).ok()
 }
 
-/// Asks only for what the policy has, so that anything else is an unknown key at its own place.
+/// Reads only the settings that the policy has, so that any other setting is an unknown key at its own
+/// position.
 fn read_settings(section: &mut Section<'_, '_>, settings: &[&str]) -> PolicyParts {
     let delay = || span(Duration::ZERO, DELAY_MAX);
     let mut parts = PolicyParts::default();
@@ -192,7 +194,7 @@ fn read_settings(section: &mut Section<'_, '_>, settings: &[&str]) -> PolicyPart
             }
             "delays" => parts.delays = section.get("delays", delays),
             "tiers" => parts.tiers = section.get("tiers", tiers),
-            other => unreachable!("{other} is in the table of policies and not read"),
+            other => unreachable!("the setting {other} is in the table of policies, and no code reads it"),
         }
     }
     parts

@@ -1,4 +1,4 @@
-//! `[schedules.NAME]`: what runs again and again.
+//! `[schedules.NAME]`: jobs that are enqueued again and again.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,10 +20,10 @@ const MISSED: &[(&str, Missed)] =
     &[("skip", Missed::Skip), ("run-once", Missed::RunOnce), ("run-all", Missed::RunAll)];
 const OVERLAPS: &[(&str, Overlap)] =
     &[("allow", Overlap::Allow), ("skip", Overlap::Skip), ("replace", Overlap::Replace)];
-/// Bytes of a file of holidays.
+/// The maximum size of a holidays file, in bytes.
 const HOLIDAYS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// What configuration says of schedules, by name.
+/// Reads the schedules, and sorts them by name.
 pub(crate) fn read(
     entries: &[Entry],
     labels: &PriorityLabels,
@@ -63,8 +63,9 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut ConfigErrors)
     let catch_up = read_catch_up(&mut section);
     let overlap = section.get("overlap", word(OVERLAPS)).unwrap_or_default();
     if is_missing {
-        let message =
-            format!("expected `schedule` and `job` in {title}: when it runs, and the type of its jobs");
+        let message = format!(
+            "expected `schedule` and `job` in {title}, got none or one; set when it runs and the type of its jobs"
+        );
         section.problems().push(ConfigError::at(&entry.key_place, message));
     }
     let (schedule, job_type) = match (schedule, job_type) {
@@ -88,9 +89,9 @@ fn read_schedule(value: &Value, zone: Option<Zone>) -> Result<Schedule, String> 
     schedule.map_err(|why| why.to_string())
 }
 
-/// All of a job but its type.
+/// The template of a job, without its type.
 pub(super) fn read_job(section: &mut Section<'_, '_>, labels: &PriorityLabels) -> JobTemplate {
-    let any = TypeName::parse("any").expect("a plain word is a name");
+    let any = TypeName::parse("any").expect("a plain word is a valid name");
     JobTemplate {
         payload: section.get("payload", payload).unwrap_or_default(),
         queue: section.get("queue", |value| QueueName::parse(&text(value)?).map_err(|why| why.to_string())),
@@ -140,7 +141,7 @@ fn tags(value: &Value) -> Result<Vec<Tag>, String> {
     items.iter().map(|item| text(&item.value).and_then(parse)).collect()
 }
 
-/// A table, or a text that holds JSON.
+/// A payload: a table, or a string with JSON.
 fn payload(value: &Value) -> Result<Payload, String> {
     match value {
         Value::Text(text) | Value::Raw(text) => Payload::parse(text).map_err(|why| why.to_string()),
@@ -154,7 +155,7 @@ fn json(value: &Value) -> Result<serde_json::Value, String> {
         Value::Bool(flag) => (*flag).into(),
         Value::Int(number) => (*number).into(),
         Value::Number(text) => serde_json::from_str(text)
-            .map_err(|_| format!("expected a number that JSON has, got {}", value.describe()))?,
+            .map_err(|_| format!("expected a number that JSON can express, got {}", value.describe()))?,
         Value::Text(text) | Value::Raw(text) => text.as_str().into(),
         Value::List(items) => items.iter().map(|item| json(&item.value)).collect::<Result<_, _>>()?,
         Value::Table(table) => {
@@ -168,14 +169,14 @@ fn holidays(value: &Value) -> Result<Holidays, String> {
     holidays_file(Path::new(&text(value)?))
 }
 
-/// Reads a file of holidays, of which no more is read than it may have.
+/// Reads a holidays file. Reads no more than the maximum size.
 pub(crate) fn holidays_file(path: &Path) -> Result<Holidays, String> {
     let wrong = |why: String| format!("{}: {why}", path.display());
     let mut text = String::new();
     let file = File::open(path).map_err(|why| wrong(why.to_string()))?;
     file.take(HOLIDAYS_BYTES_MAX + 1).read_to_string(&mut text).map_err(|why| wrong(why.to_string()))?;
     if text.len() as u64 > HOLIDAYS_BYTES_MAX {
-        return Err(wrong(format!("expected at most {HOLIDAYS_BYTES_MAX} bytes")));
+        return Err(wrong(format!("expected at most {HOLIDAYS_BYTES_MAX} bytes, got a larger file")));
     }
     Holidays::parse(&text).map_err(|why| wrong(why.to_string()))
 }

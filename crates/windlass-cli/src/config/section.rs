@@ -1,4 +1,4 @@
-//! Reads one table of the tree, key by key. Whatever was not asked for when it ends is an unknown key.
+//! Reads one table of the tree, key by key. A key that no call has requested by the end is unknown.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use windlass_core::span::parse_span;
 use super::error::{ConfigError, ConfigErrors, suggest};
 use super::tree::{Entry, Node, Place, Table, Value};
 
-/// A table being read.
+/// A table that is being read.
 pub(crate) struct Section<'a, 'p> {
-    /// As it is written, such as `[queues.high]`.
+    /// The name as it is written, such as `[queues.high]`.
     name: String,
     table: Option<&'a Table>,
     known: Vec<&'static str>,
@@ -17,7 +17,7 @@ pub(crate) struct Section<'a, 'p> {
 }
 
 impl<'a, 'p> Section<'a, 'p> {
-    /// The table of an entry; if it is no table, that is a problem, and an empty one is read instead.
+    /// The table of an entry. An entry that is no table is an error, and an empty table is read instead.
     pub(crate) fn of(
         name: impl Into<String>,
         node: Option<&'a Node>,
@@ -29,19 +29,20 @@ impl<'a, 'p> Section<'a, 'p> {
             Some(Value::Table(table)) => Some(table),
             Some(other) => {
                 let message = format!("expected {name} to be a table, got {}", other.describe());
-                problems.push(ConfigError::at(&node.expect("it has a value").place, message));
+                problems
+                    .push(ConfigError::at(&node.expect("an entry with a value has a node").place, message));
                 None
             }
         };
         Self { name, table, known: Vec::new(), problems }
     }
 
-    /// The whole tree.
+    /// The top level of the tree.
     pub(crate) fn top(table: &'a Table, problems: &'p mut ConfigErrors) -> Self {
         Self { name: "the top level".to_owned(), table: Some(table), known: Vec::new(), problems }
     }
 
-    /// The value of a key, if it is there and right. What is wrong with it is noted.
+    /// The value of a key, if it is present and valid. An invalid value adds an error.
     pub(crate) fn get<T>(
         &mut self,
         key: &'static str,
@@ -58,23 +59,23 @@ impl<'a, 'p> Section<'a, 'p> {
         }
     }
 
-    /// A key as it was written.
+    /// The entry of a key, as it was written.
     pub(crate) fn entry(&mut self, key: &'static str) -> Option<&'a Entry> {
         self.known.push(key);
         self.table?.get(key)
     }
 
-    /// Where a key was written.
+    /// The position of a key's value.
     pub(crate) fn place(&self, key: &str) -> Option<&'a Place> {
         Some(&self.table?.get(key)?.node.place)
     }
 
-    /// The name of this table and room for problems, to read a table inside it.
+    /// The list of errors, to read a table inside this table.
     pub(crate) fn problems(&mut self) -> &mut ConfigErrors {
         self.problems
     }
 
-    /// Notes everything that nobody asked for.
+    /// Adds an error for every key that no call has requested.
     pub(crate) fn finish(self) {
         let unknown = self.table.iter().flat_map(|table| &table.0);
         for entry in unknown.filter(|entry| !self.known.contains(&entry.key.as_str())) {
@@ -93,7 +94,7 @@ pub(crate) fn text(value: &Value) -> Result<String, String> {
     }
 }
 
-/// True or false.
+/// A flag: true or false.
 pub(crate) fn boolean(value: &Value) -> Result<bool, String> {
     let wrong = || format!("expected true or false, got {}", value.describe());
     match value {

@@ -9,10 +9,10 @@ use super::redis::{self, RedisSettings, RedisUrl};
 use super::section::{Section, span, text, word};
 use crate::exit::{Code, Failure};
 
-/// Where jobs are kept.
+/// The settings of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoreSettings {
-    /// Which engine keeps them.
+    /// The engine that keeps the jobs.
     pub(crate) engine: EngineChoice,
     /// The SQLite file, relative to the working directory.
     pub(crate) path: PathBuf,
@@ -20,13 +20,13 @@ pub(crate) struct StoreSettings {
     pub(crate) synchronous: Synchronous,
     /// How long to wait for another process that writes to the file.
     pub(crate) busy_timeout: Duration,
-    /// What concerns PostgreSQL.
+    /// The settings for PostgreSQL.
     pub(crate) postgres: PostgresSettings,
-    /// What concerns Redis.
+    /// The settings for Redis.
     pub(crate) redis: RedisSettings,
 }
 
-/// Which engine keeps the jobs.
+/// The engine that keeps the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineChoice {
     /// An SQLite file.
@@ -35,12 +35,12 @@ pub(crate) enum EngineChoice {
     Postgres,
     /// A Redis server.
     Redis,
-    /// Nothing but memory: jobs are gone with the process.
+    /// Memory only: jobs are lost with the process.
     Memory,
 }
 
 impl EngineChoice {
-    /// Whether it is a server, which may be away.
+    /// Whether the engine is a server, which may be unavailable.
     pub(crate) fn is_server(self) -> bool {
         matches!(self, Self::Postgres | Self::Redis)
     }
@@ -60,7 +60,7 @@ impl EngineChoice {
 pub(crate) enum Synchronous {
     /// A power cut.
     Full,
-    /// The death of the process; a power cut may take the last moments.
+    /// The death of the process; a power cut may lose the last moments.
     Normal,
 }
 
@@ -87,7 +87,8 @@ impl Default for StoreSettings {
 }
 
 impl StoreSettings {
-    /// Takes a store that was named in one word: the URL of a PostgreSQL or Redis server, or else an SQLite file.
+    /// Selects a store that is named in one word: the URL of a PostgreSQL or Redis server, or else an
+    /// SQLite file.
     pub(crate) fn choose(&mut self, named: &Path) -> Result<(), String> {
         if let Some(url) = named.to_str().filter(|text| RedisUrl::is_meant_by(text)) {
             self.redis.url = Some(RedisUrl::parse(url)?);
@@ -107,7 +108,7 @@ impl StoreSettings {
         Ok(())
     }
 
-    /// Where the Redis server is.
+    /// The address of the Redis server.
     pub(crate) fn redis_url(&self) -> Result<&RedisUrl, Failure> {
         self.redis.url.as_ref().ok_or_else(|| {
             Failure::new(Code::Configuration, "expected the URL of a Redis server, got none")
@@ -115,7 +116,7 @@ impl StoreSettings {
         })
     }
 
-    /// Where the PostgreSQL server is.
+    /// The address of the PostgreSQL server.
     pub(crate) fn database_url(&self) -> Result<&DatabaseUrl, Failure> {
         self.postgres.url.as_ref().ok_or_else(|| {
             Failure::new(Code::Configuration, "expected the URL of a PostgreSQL database, got none").hint(
@@ -150,7 +151,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> StoreSettings {
     if let Some(path) = path {
         section.get("path", |_| settings.choose(&path));
     }
-    // Whoever gives an address and no engine means the engine that the address leads to.
+    // A configuration with an address and no engine means the engine to which the address leads.
     if settings.postgres.url.is_some() {
         settings.engine = EngineChoice::Postgres;
     }

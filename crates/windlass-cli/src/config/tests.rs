@@ -288,12 +288,12 @@ fn sections_that_are_no_tables_are_refused() {
 #[test]
 fn a_missing_file_another_extension_and_bad_bytes_are_refused() {
     let load = |path: &Path| load(Some(path), &[]).unwrap_err()[0].to_string();
-    assert!(load(Path::new("/nowhere/windlass.toml")).contains("cannot be read"));
+    assert!(load(Path::new("/nowhere/windlass.toml")).contains("reading the configuration file failed"));
     assert!(load(Path::new("windlass.json")).contains(".toml, .yaml or .yml"));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("w.toml");
     std::fs::write(&path, [0xff, 0xfe]).unwrap();
-    assert!(load(&path).contains("cannot be read"));
+    assert!(load(&path).contains("reading the configuration file failed"));
     std::fs::write(&path, "#".repeat(2 * 1024 * 1024)).unwrap();
     assert!(load(&path).contains("at most"));
 }
@@ -324,7 +324,7 @@ fn a_policy_is_written_in_one_word_on_the_command_line() {
 #[test]
 fn the_page_about_configuration_names_every_key_and_holds_the_example_in_full() {
     let page = include_str!("../../../../docs/configuration.md");
-    assert!(page.contains(example::EXAMPLE.trim_end()), "docs/configuration.md holds another example");
+    assert!(page.contains(example::EXAMPLE.trim_end()), "docs/configuration.md has another example");
     let keys = example::EXAMPLE.lines().filter_map(|line| {
         let line = line.strip_prefix("# ").unwrap_or(line);
         if let Some(section) = line.strip_prefix('[') {
@@ -389,9 +389,9 @@ fn heartbeats_of_duties_that_are_too_rare_for_their_expiry_are_refused() {
 
 #[test]
 fn turns_where_nobody_leads_are_refused_and_so_are_turns_that_are_too_short() {
-    let nobody =
+    let refused =
         toml("[worker]\nmaintenance_mode = \"every-worker\"\nmaintenance_rotation = \"1h\"\n").unwrap_err();
-    assert!(format!("{nobody:?}").contains("expected no `maintenance_rotation`"), "{nobody:#?}");
+    assert!(format!("{refused:?}").contains("expected no `maintenance_rotation`"), "{refused:#?}");
     assert!(toml("[worker]\nmaintenance_rotation = \"30s\"\n").is_err());
     assert!(toml("[worker]\nmaintenance_mode = \"stealing\"\n").is_err());
 }

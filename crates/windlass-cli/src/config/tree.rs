@@ -1,22 +1,22 @@
-//! Configuration before it means anything: one tree, whether it came from TOML, YAML or the environment,
-//! in which every value knows where it was written.
+//! The configuration before it is interpreted: one tree, whether it came from TOML, YAML or the
+//! environment. Every value has the position at which it was written.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::database_url::without_password;
 
-/// Where a value was written.
+/// The position at which a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In a file; line and column count from 1.
+    /// A position in a file; line and column count from 1.
     File { file: Arc<str>, line: u64, column: u64 },
-    /// In an environment variable of this name.
+    /// An environment variable of this name.
     Env(Arc<str>),
 }
 
 impl Place {
-    /// Sorts problems as a reader of the file meets them, with variables at the end.
+    /// The rank by which errors are sorted: in the order of the file, with variables at the end.
     pub(crate) fn rank(&self) -> (u64, u64, Arc<str>) {
         match self {
             Self::File { file, line, column } => (*line, *column, Arc::clone(file)),
@@ -34,14 +34,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A value and where it was written.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) place: Place,
 }
 
-/// What was written.
+/// A value as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -50,14 +50,14 @@ pub(crate) enum Value {
     /// A number that is not whole or does not fit, as it was written.
     Number(String),
     Text(String),
-    /// The text of an environment variable: it may be meant as a number, a flag or a text.
+    /// The text of an environment variable: it may mean a number, a flag or a text.
     Raw(String),
     List(Vec<Node>),
     Table(Table),
 }
 
 impl Value {
-    /// What came, for the second half of a message.
+    /// Describes the value, for the second half of a message.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Null => "nothing".to_owned(),
@@ -71,11 +71,11 @@ impl Value {
     }
 }
 
-/// Keys and their values in the order in which they were written.
+/// Keys and their values, in the order in which they were written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Table(pub(crate) Vec<Entry>);
 
-/// One key of a table.
+/// A key of a table, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -89,7 +89,7 @@ impl Table {
     }
 }
 
-/// A huge value must not make the message about it huge.
+/// Shortens a text, so that a huge value does not make the message about it huge.
 pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {

@@ -1,4 +1,4 @@
-//! `[triggers.NAME]`: what is put in when others were worked off.
+//! `[triggers.NAME]`: jobs that are enqueued when a group of jobs has finished.
 
 use windlass_core::names::{TriggerName, TypeName};
 use windlass_core::priority::PriorityLabels;
@@ -10,7 +10,7 @@ use super::schedules::read_job;
 use super::section::{Section, boolean, text};
 use super::tree::Entry;
 
-/// What configuration says of triggers, by name.
+/// Reads the completion triggers, and sorts them by name.
 pub(crate) fn read(
     entries: &[Entry],
     labels: &PriorityLabels,
@@ -53,7 +53,9 @@ fn read_one(
     let template = read_job(&mut section, labels);
     let wait_for_retries = section.get("wait_for_retries", boolean).unwrap_or_default();
     if is_missing {
-        let message = format!("expected `watch` and `job` in {title}: a group, and the type of its job");
+        let message = format!(
+            "expected `watch` and `job` in {title}, got none or one; set the group and the type of the job"
+        );
         section.problems().push(ConfigError::at(&entry.key_place, message));
     }
     section.finish();

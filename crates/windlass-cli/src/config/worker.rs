@@ -1,4 +1,4 @@
-//! `[worker]`: heartbeats, rescue and the end of a worker process.
+//! `[worker]`: heartbeats, rescue, duties and the stop of a worker process.
 
 use std::time::Duration;
 
@@ -19,26 +19,26 @@ const MODES: &[(&str, DutyMode)] = &[
     ("advisory-lock", DutyMode::AdvisoryLock),
 ];
 
-/// How worker processes live and end.
+/// The settings of worker processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkerSettings {
-    /// A heartbeat is good for this long.
+    /// How long a worker counts as live after a heartbeat.
     pub(crate) lease: Duration,
-    /// A heartbeat is shown this often.
+    /// The interval between two heartbeats.
     pub(crate) heartbeat: Duration,
-    /// Dead workers, expired jobs and old history are looked for this often.
+    /// The interval between two scans for dead workers, expired jobs and old history.
     pub(crate) sweep: Duration,
-    /// How leases of duties are kept.
+    /// The timing of duty leases.
     pub(crate) duties: LeaseTiming,
-    /// Who does the duties of Windlass itself.
+    /// Which processes do the duties of Windlass itself.
     pub(crate) maintenance_mode: DutyMode,
-    /// Whoever does one of them for this long leaves it to another.
+    /// How long a leader does a maintenance duty before it releases its lease to another process.
     pub(crate) maintenance_rotation: Option<Duration>,
-    /// How long running jobs may go on after a stop was asked for.
+    /// How long running jobs may continue after a stop was requested.
     pub(crate) stop_grace: Duration,
-    /// Crashes of its worker after which a job is given up.
+    /// The number of crashes of its worker after which a job is dead.
     pub(crate) max_crashes: u32,
-    /// How long it is kept what happened in each minute.
+    /// How long the rollups of each minute are kept.
     pub(crate) rollups_kept: Duration,
 }
 
@@ -92,7 +92,8 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
     settings
 }
 
-/// A leader that may miss not even one heartbeat loses its duties by every hiccup.
+/// Refuses a heartbeat interval that lets a leader miss not even one heartbeat: it would lose its duties by
+/// every hiccup.
 fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     let place = section.place("duty_heartbeat").or_else(|| section.place("duty_expiry")).cloned();
     if let (Err(why), Some(place)) = (settings.duties.check(), place) {
@@ -100,21 +101,24 @@ fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     }
 }
 
-/// Where every worker does maintenance nobody could take turns.
+/// Refuses a rotation if every worker does maintenance: then there is no leader that could take turns.
 fn check_rotation(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     let Some(place) = section.place("maintenance_rotation").cloned() else { return };
     if !settings.maintenance_mode.has_one_leader() {
         let why = format!(
-            "expected no `maintenance_rotation` beside an `maintenance_mode` of {}",
+            "expected no `maintenance_rotation` with a `maintenance_mode` of {}",
             settings.maintenance_mode
         );
-        section
-            .problems()
-            .push(ConfigError::at(&place, why).hint("only one that leads can leave it to another"));
+        section.problems().push(
+            ConfigError::at(&place, why).hint(
+                "only a leader can release a duty to another process; remove it, or use the mode `lease`",
+            ),
+        );
     }
 }
 
-/// A worker that may miss not even one heartbeat is declared dead by every hiccup.
+/// Refuses a heartbeat interval that lets a worker miss not even one heartbeat: it would be declared dead
+/// by every hiccup.
 fn check_lease(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     if settings.heartbeat * 2 <= settings.lease {
         return;
@@ -126,6 +130,6 @@ fn check_lease(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
             &place,
             format!("expected `heartbeat` of at most half the `lease` of {lease}, got {heartbeat}"),
         )
-        .hint("a worker that misses one heartbeat must not be taken for dead"),
+        .hint("a worker that misses one heartbeat must not be declared dead"),
     );
 }

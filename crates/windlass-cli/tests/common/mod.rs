@@ -1,4 +1,4 @@
-//! Runs the real binary in a directory of its own.
+//! Runs the real binary in a separate directory.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Dir {
         path
     }
 
-    /// The binary, with nothing of our own environment that could change what it does.
+    /// A call of the binary, without the variables of our own environment that could change what it does.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         let ours =
@@ -76,9 +76,9 @@ impl Dir {
 
     pub(crate) fn with_input(&self, input: &str, args: &[&str]) -> Done {
         let mut child = self.command(args).stdin(Stdio::piped()).spawn().expect("the binary starts");
-        let mut stdin = child.stdin.take().expect("its input is a pipe");
+        let mut stdin = child.stdin.take().expect("the input is a pipe");
         let input = input.to_owned();
-        // A command that refuses its input early closes the pipe; that is its right.
+        // A command that refuses its input early may close the pipe.
         let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
         let output = child.wait_with_output().expect("the binary ends");
         writer.join().expect("the writer ends");
@@ -95,11 +95,11 @@ fn done(output: std::process::Output) -> Done {
     Done { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// Nothing in a test takes this long; if it does, the test fails instead of hanging.
+/// A limit that no test reaches; a test that does fails instead of hanging.
 #[allow(dead_code, reason = "each test file uses a part of this")]
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
-/// Waits for something that another process does; tells whether it happened.
+/// Waits until another process has done something. Returns whether it happened.
 #[allow(dead_code, reason = "each test file uses a part of this")]
 pub(crate) fn wait_for(mut done: impl FnMut() -> bool) -> bool {
     let started = std::time::Instant::now();
@@ -107,27 +107,27 @@ pub(crate) fn wait_for(mut done: impl FnMut() -> bool) -> bool {
         if done() {
             return true;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20)); // may sleep: between looks at another process
+        std::thread::sleep(std::time::Duration::from_millis(20)); // may sleep: between two polls of another process
     }
     false
 }
 
-/// The polite kill.
+/// Sends SIGTERM.
 #[allow(dead_code, reason = "each test file uses a part of this")]
 pub(crate) fn terminate(child: &Child) {
     let sent = Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
         .status()
-        .expect("there is a kill command");
+        .expect("the kill command exists");
     assert!(sent.success());
 }
 
-/// The exit code of a process that ends by itself; nothing if it has to be killed.
+/// The exit code of a process that ends by itself, or `None` if it has to be killed.
 #[allow(dead_code, reason = "each test file uses a part of this")]
 pub(crate) fn ended(child: &mut Child) -> Option<i32> {
-    let over = wait_for(|| child.try_wait().expect("it can be asked").is_some());
+    let over = wait_for(|| child.try_wait().expect("its state can be read").is_some());
     if !over {
         let _ = child.kill();
     }
-    child.wait().expect("it ends").code().filter(|_| over)
+    child.wait().expect("the process ends").code().filter(|_| over)
 }

@@ -7,32 +7,32 @@ use std::task::{Poll, Waker};
 use super::Harness;
 
 impl Harness {
-    /// Runs all of these at once and gives their results, in the order given. If one panics, this panics.
+    /// Runs all calls at once and returns their results, in the order given. If one panics, this panics.
     pub async fn at_once<T: Send + 'static>(
         &self,
         calls: Vec<impl Future<Output = T> + Send + 'static>,
     ) -> Vec<T> {
-        let board = Arc::new(Mutex::new(Board::new(calls.len())));
-        for (seat, call) in calls.into_iter().enumerate() {
-            let leaver = Leaver(board.clone());
+        let results = Arc::new(Mutex::new(Results::new(calls.len())));
+        for (index, call) in calls.into_iter().enumerate() {
+            let end = CallEnd(results.clone());
             (self.spawn)(Box::pin(async move {
                 let result = call.await;
-                leaver.leave(seat, result);
+                end.store(index, result);
             }));
         }
-        std::future::poll_fn(|cx| board.lock().expect(WHOLE).poll(cx.waker())).await
+        std::future::poll_fn(|cx| results.lock().expect(WHOLE).poll(cx.waker())).await
     }
 }
 
-const WHOLE: &str = "nobody panics while holding the board";
+const WHOLE: &str = "no call panics while holding the lock of the results";
 
-struct Board<T> {
+struct Results<T> {
     results: Vec<Option<T>>,
     running: usize,
     waker: Option<Waker>,
 }
 
-impl<T> Board<T> {
+impl<T> Results<T> {
     fn new(calls: usize) -> Self {
         Self { results: (0..calls).map(|_| None).collect(), running: calls, waker: None }
     }
@@ -47,20 +47,20 @@ impl<T> Board<T> {
     }
 }
 
-/// Tells the board when its call is over, even if it panicked: else the waiter would wait for ever.
-struct Leaver<T>(Arc<Mutex<Board<T>>>);
+/// Notes that its call has ended, even if the call panicked: otherwise the caller would wait for ever.
+struct CallEnd<T>(Arc<Mutex<Results<T>>>);
 
-impl<T> Leaver<T> {
-    fn leave(self, seat: usize, result: T) {
-        self.0.lock().expect(WHOLE).results[seat] = Some(result);
+impl<T> CallEnd<T> {
+    fn store(self, index: usize, result: T) {
+        self.0.lock().expect(WHOLE).results[index] = Some(result);
     }
 }
 
-impl<T> Drop for Leaver<T> {
+impl<T> Drop for CallEnd<T> {
     fn drop(&mut self) {
-        let mut board = self.0.lock().expect(WHOLE);
-        board.running -= 1;
-        if let Some(waker) = board.waker.take() {
+        let mut results = self.0.lock().expect(WHOLE);
+        results.running -= 1;
+        if let Some(waker) = results.waker.take() {
             waker.wake();
         }
     }

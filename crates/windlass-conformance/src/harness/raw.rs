@@ -1,4 +1,5 @@
-//! Access below an engine: the text that its store keeps, as another version or a person may have written it.
+//! Access below an engine: the text that its store keeps, as another version or an operator may have
+//! written it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,32 +8,32 @@ use windlass_core::names::{BreakerName, QueueName, TypeName};
 
 use super::Harness;
 
-/// A text that stores keep.
+/// A spec that stores keep as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawSpec {
     /// The declaration of a queue.
     Queue(QueueName),
     /// The registration of a type.
     Type(TypeName),
-    /// What is known of a breaker.
+    /// The state of a breaker.
     Breaker(BreakerName),
 }
 
 /// A call that reaches below an engine.
 pub type RawCall<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Reads and writes texts of a store without its engine.
+/// Reads and writes the texts of a store without its engine.
 pub trait RawStore: Send + Sync {
-    /// Reads a text that is there.
+    /// Reads an existing text.
     fn read<'a>(&'a self, spec: &'a RawSpec) -> RawCall<'a, String>;
 
-    /// Writes a text in the place of one that is there, so that processes notice the change as they notice
-    /// one of another process.
+    /// Overwrites an existing text, so that processes notice the change like a change by another process.
     fn write<'a>(&'a self, spec: &'a RawSpec, text: &'a str) -> RawCall<'a, ()>;
 }
 
 impl Harness {
-    /// Access below the engine. None if its store keeps no texts: then no other version can have written one.
+    /// Returns the access below the engine. It is `None` if the store keeps no texts: then no other version
+    /// can have written one.
     pub fn raw(&self) -> Option<&dyn RawStore> {
         self.raw.as_deref()
     }

@@ -16,17 +16,17 @@ pub fn oops() -> JobError {
 }
 
 impl Harness {
-    /// Writes one end and gives the answer.
+    /// Settles with one transition and returns the answer.
     pub async fn settle(&self, claimed: &Claimed, transition: Transition) -> Settled {
         self.settle_with(claimed.clone().settled(transition, AttemptReport::default())).await
     }
 
-    /// Writes one settlement and gives the answer.
+    /// Sends one settlement and returns the answer.
     pub async fn settle_with(&self, settlement: Settlement) -> Settled {
         only(self.engine.settle(vec![settlement]).await.expect(UP))
     }
 
-    /// Writes one end, which must be taken, and gives the job's number.
+    /// Settles with one transition, which must be applied, and returns the job id.
     pub async fn end(&self, claimed: &Claimed, transition: Transition) -> JobId {
         assert_applied(self.settle(claimed, transition).await);
         claimed.job.id
@@ -37,7 +37,8 @@ impl Harness {
         self.end(claimed, Transition::Succeed { result: None }).await
     }
 
-    /// Lets a job of a type that keeps nothing succeed: a store may write the next such success in another way.
+    /// Lets a job of a type without retention succeed: a store may write the next such success by another
+    /// statement.
     pub async fn succeed_leaving_nothing(&self) -> JobId {
         self.enqueue(job_of(FLEETING)).await;
         let claimed = self.claim_one().await;
@@ -49,28 +50,28 @@ impl Harness {
         self.end(claimed, Transition::Retry { after, error: oops() }).await
     }
 
-    /// Ends an attempt with an error; the job is given up.
+    /// Ends an attempt with an error; the job is dead.
     pub async fn bury(&self, claimed: &Claimed) -> JobId {
         self.end(claimed, Transition::Bury { error: oops() }).await
     }
 
-    /// Puts a job back behind a gate.
+    /// Parks a job behind a gate.
     pub async fn park(&self, claimed: &Claimed, gate: &str) -> JobId {
         self.end(claimed, Transition::Park { gate: Gate::named(gate) }).await
     }
 
-    /// Gives a job back that had started.
+    /// Releases a job that had started.
     pub async fn release(&self, claimed: &Claimed) -> JobId {
         self.end(claimed, Transition::Release { started: true }).await
     }
 
-    /// Makes a dead letter.
+    /// Creates a dead letter.
     pub async fn dead_letter(&self) -> JobId {
         let claimed = self.enqueue_and_claim_one().await;
         self.bury(&claimed).await
     }
 
-    /// Makes a parked job.
+    /// Creates a parked job.
     pub async fn parked_job(&self, gate: &str) -> JobId {
         let claimed = self.enqueue_and_claim_one().await;
         self.park(&claimed, gate).await

@@ -1,5 +1,5 @@
-//! States that a store gets into by being used. Engines may do the same work by other statements there, and what is promised must
-//! hold in each of them.
+//! States that a store gets into by being used. In such a state, engines may use other statements for the
+//! same work, and every promise must hold in each state.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use windlass_core::queue::QueueSpec;
 
 use super::{Harness, MAIN, UP, WORK, days, due_in, job_of, only, queue, type_name, type_spec, work};
 
-/// Longer than any behaviour lasts.
+/// A delay longer than any behaviour lasts.
 const LONG: Duration = days(300);
 
 /// What an engine has been used for before a behaviour begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Used {
-    /// Jobs had fairness keys, a suspect waits for its next try, and a job of a type that keeps nothing was the last to succeed.
+    /// Jobs had fairness keys, a suspect waits for its next attempt, and a job of a type without retention
+    /// was the last to succeed.
     ForAllKinds,
-    /// The type that most behaviours use keeps nothing, and such a job was the last to succeed.
+    /// The type that most behaviours use has no retention, and such a job was the last to succeed.
     ForJobsThatLeaveNothing,
 }
 
 impl Used {
-    /// Behaviours that cannot be seen in this state, and why.
+    /// Returns the behaviours that cannot be observed in this state, and why.
     pub const fn skips(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::ForAllKinds => COUNTS_WHAT_WAITS,
@@ -34,13 +35,13 @@ impl Used {
     }
 }
 
-const WAITS: &str = "it counts all that waits in a queue, and something waits there already";
+const WAITS: &str = "it counts all waiting jobs of a queue, and a job waits there already";
 const COUNTS_WHAT_WAITS: &[(&str, &str)] = &[
     ("ordering_key::a_purge_ends_the_whole_ordering_key_and_the_next_one_starts_anew", WAITS),
     ("ordering_key::who_waits_in_line_is_parked_and_uses_no_attempt", WAITS),
 ];
 
-const GONE: &str = "it reads a job that has ended, and nothing is left of it";
+const GONE: &str = "it reads a job that has ended and was deleted";
 const READ_AFTER_THE_END: &[(&str, &str)] = &[
     ("cancel::a_parked_job_is_cancelled_and_its_gate_lets_nothing_through", GONE),
     ("cancel::a_requested_cancel_wins_over_a_worker_that_leaves", GONE),
@@ -59,7 +60,7 @@ const READ_AFTER_THE_END: &[(&str, &str)] = &[
 ];
 
 impl Harness {
-    /// Brings the engine into a state. Nothing is left that falls due within the time that behaviours take.
+    /// Brings the engine into a state. No remaining job falls due within the time that behaviours take.
     pub async fn use_before(&self, used: Used) {
         match used {
             Used::ForAllKinds => {
@@ -74,7 +75,7 @@ impl Harness {
         self.succeed_elsewhere().await;
     }
 
-    /// From the first fairness key on a queue's jobs are claimed by turns.
+    /// From the first fairness key on, the jobs of a queue are claimed in turn.
     async fn leave_a_job_with_a_fairness_key(&self) {
         let fairness_key = FairnessKey::parse("used").expect("a plain name");
         self.enqueue(NewJob { fairness_key: Some(fairness_key), ..due_in(LONG) }).await;
@@ -83,11 +84,11 @@ impl Harness {
     async fn leave_a_suspect(&self) {
         self.enqueue(work()).await;
         self.crash_once().await;
-        let suspect = self.claim_suspect().await.expect("what crashed is a suspect");
+        let suspect = self.claim_suspect().await.expect("a job whose worker crashed is a suspect");
         self.fail(&suspect, LONG).await;
     }
 
-    /// In a queue of its own, so that behaviours count nothing of it.
+    /// Uses a queue of its own, so that behaviours do not count this job.
     async fn succeed_elsewhere(&self) {
         let (elsewhere, kind) = (queue("elsewhere"), type_name("elsewhere.work"));
         let types = vec![TypeSpec { retention_days: 0, ..TypeSpec::new(kind.clone(), elsewhere.clone()) }];

@@ -1,4 +1,4 @@
-//! The rules. Each is a function of one job's story, and says what is wrong in a sentence.
+//! The rules. Each is a function of one job's story, and describes the fault in a sentence.
 
 use windlass_core::job::Phase;
 use windlass_core::limits::CRASHES_MAX;
@@ -8,14 +8,14 @@ use super::ledger::History;
 use super::story::{Attempt, Fault, Stories, Story};
 use super::verdict::{Finding, Verdict};
 
-/// What the run promised.
+/// The promises of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Everything was drained before the dump: what has not ended is a fault.
+    /// Everything was drained before the dump: an unfinished job is a fault.
     pub drained: bool,
-    /// No job fails more often than this, if the run had one limit for all.
+    /// The largest number of failures of a job, if the run had one limit for all.
     pub failures_max: Option<u32>,
-    /// No job crashes more often than this.
+    /// The largest number of crashes of a job.
     pub crashes_max: u32,
 }
 
@@ -25,7 +25,7 @@ impl Default for Rules {
     }
 }
 
-/// Compares what the ledgers say with what the store says.
+/// Compares the ledgers with the store's dump.
 pub fn check(history: &History, rules: &Rules) -> Verdict {
     let stories = Stories::of(history);
     let mut verdict = Verdict { jobs: stories.jobs.len(), ..Verdict::default() };
@@ -55,7 +55,8 @@ fn judge(verdict: &mut Verdict, uid: &Uid, story: &Story, faults: &[Fault], rule
     verdict.unexplained_attempts.extend(unexplained_attempts(story, faults).into_iter().map(finding));
 }
 
-/// Acknowledged, and the store has no trace of it, nor did anybody end it.
+/// Finds a job that was acknowledged and that the store does not have, though no attempt or cancel ended
+/// it.
 fn lost(story: &Story) -> Option<String> {
     let ended = !story.ends().is_empty();
     (story.acknowledged && story.finals.is_empty() && !ended)
@@ -69,14 +70,15 @@ fn unfinished(story: &Story, rules: &Rules) -> Option<String> {
 
 fn unexpected(story: &Story) -> Option<String> {
     let how = match (story.invoked, story.acknowledged, story.refused) {
-        (false, ..) => "nobody put it in",
+        (false, ..) => "no producer enqueued it",
         (_, false, true) => "its enqueue was refused",
         _ => return None,
     };
     story.turned_up().then(|| format!("it ran or is stored, though {how}"))
 }
 
-/// No answer came, and yet it is there. Legal, and worth counting: a run without any tested nothing.
+/// Finds a job whose enqueue had no answer, and which is there. This is legal, and worth counting: a run
+/// without any such job tested nothing.
 fn recovered(story: &Story) -> Option<String> {
     let unanswered = story.invoked && !story.acknowledged && !story.refused;
     (unanswered && story.turned_up()).then(|| "its enqueue had no answer, and it was stored".to_owned())
@@ -87,8 +89,9 @@ fn stored_twice(story: &Story) -> Option<String> {
     (numbers.len() > 1).then(|| format!("stored as jobs {}", numbers.join(" and ")))
 }
 
-/// Each start over by a person allows one more end, and attempts before it. A worker that stood still between
-/// its claim and the start begins a job that others have ended since; it does no harm, its end is refused.
+/// Finds a job with too many ends. Each start over by an operator allows one more end, and attempts before
+/// it. A worker that was frozen between its claim and the start begins a job that other workers have ended
+/// since; it does no harm, since its end is refused.
 fn ended_twice(story: &Story, faults: &[Fault]) -> Option<String> {
     let ends = story.ends();
     let allowed = 1 + story.started_over.len();
@@ -106,7 +109,8 @@ fn ended_twice(story: &Story, faults: &[Fault]) -> Option<String> {
     ends.into_iter().find_map(ran_after)
 }
 
-/// The last accepted end and the store must tell the same, but that an accepted cancel wins.
+/// Finds an accepted end that the store does not show. The last accepted end and the store must agree,
+/// except that an accepted cancel wins.
 fn forgotten_end(story: &Story) -> Option<String> {
     let last = story.attempts.iter().rfind(|attempt| attempt.ended_job().is_some())?;
     if story.started_over.last().is_some_and(|line| Some(*line) > last.ended_job()) {
@@ -119,18 +123,18 @@ fn forgotten_end(story: &Story) -> Option<String> {
         _ => Phase::Cancelled,
     };
     let agrees = *phase == told || (*phase == Phase::Cancelled && story.cancel_accepted);
-    (!agrees).then(|| format!("its end as {told} was accepted, and the store says {phase}"))
+    (!agrees).then(|| format!("its end as {told} was accepted, and the store reports {phase}"))
 }
 
-/// Whether a fault may have stood between this attempt's claim and its start, so that it began late, with a
-/// claim that was no longer its own. Its end was not accepted.
+/// Whether a fault may have hit the worker between this attempt's claim and its start, so that it began
+/// late, with a claim that was no longer valid. Its end was not accepted.
 fn was_held_up(story: &Story, attempt: &Attempt, faults: &[Fault]) -> bool {
     let Some(first) = story.attempts.first() else { return false };
     let struck = faults.iter().any(|f| f.struck(&attempt.worker, first.started_at, attempt.started_at));
     struck && !attempt.was_applied()
 }
 
-/// An end was sent after a later attempt had begun: the claim was no longer its own.
+/// Finds an accepted end that was sent after a later attempt had begun: the claim was no longer valid.
 fn stale_accepted(story: &Story, faults: &[Fault]) -> Vec<String> {
     let overtaken_by = |attempt: &Attempt| {
         let (sent, _) = attempt.end.filter(|_| attempt.was_applied())?;
@@ -158,7 +162,8 @@ fn unexplained_attempts(story: &Story, faults: &[Fault]) -> Vec<String> {
     found
 }
 
-/// A job runs again because its handler said so, because a fault hit its worker, or because a person said so.
+/// Whether a later attempt is explained: by the handler's outcome, by a fault that hit its worker, or by an
+/// operator.
 fn is_explained(story: &Story, before: &Attempt, after: &Attempt, faults: &[Fault]) -> bool {
     let put_back = before.end.is_some_and(|(line, outcome)| !outcome.is_end() && line < after.started);
     let struck = faults.iter().any(|f| f.struck(&before.worker, before.started_at, after.started_at));
@@ -178,7 +183,8 @@ fn cancel_ignored(story: &Story) -> Option<String> {
     ignored.then(|| format!("a cancel was accepted, and it is {phase}"))
 }
 
-/// A worker that was killed tells no end, so every later attempt came from a rescue, which counts a crash.
+/// Finds crashes that the store did not count. A worker that was killed reports no end, so every later
+/// attempt came from a rescue, which counts a crash.
 fn uncounted_crashes(story: &Story, faults: &[Fault]) -> Option<String> {
     let (_, counters) = story.finals.first().filter(|_| story.started_over.is_empty())?;
     let pairs = story.attempts.iter().zip(story.attempts.iter().skip(1));

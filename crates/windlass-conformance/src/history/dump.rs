@@ -1,4 +1,4 @@
-//! The store's own word, at the end.
+//! The store's own record at the end.
 
 use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::engine::{Admin, Result};
@@ -6,8 +6,8 @@ use windlass_core::limits::LIST_PAGE_MAX;
 
 use super::event::{Entry, Event, Uid};
 
-/// Every job that the store has, as [`Event::Final`] lines. `uid_of` reads the producer's name out of a job;
-/// jobs without one are left out.
+/// Reads every job of the store as [`Event::Final`] lines. `uid_of` reads the producer's name out of a job;
+/// jobs without a name are left out.
 pub async fn dump(store: &dyn Admin, uid_of: impl Fn(&StoredJob) -> Option<Uid>) -> Result<Vec<Entry>> {
     let mut lines = Vec::new();
     let mut before = None;

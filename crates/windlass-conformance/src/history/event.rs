@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, JobId, Phase};
 
-/// A producer's own name for a job, made before it is put in and carried in its payload, so that a ledger can
-/// speak of a job whose number nobody learnt.
+/// A producer's own name for a job. It is created before the enqueue and carried in the payload, so that a
+/// ledger can name a job whose id no process learnt.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Uid(pub String);
@@ -25,99 +25,99 @@ impl fmt::Display for Uid {
     }
 }
 
-/// One line.
+/// One line of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When, by a clock that all writers share: the store's, or that of the one machine.
+    /// The time by a clock that all writers share: the store's, or that of the one machine.
     pub at: Timestamp,
-    /// What.
+    /// The event that the line records.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What a line tells.
+/// What a line records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// A producer is about to put a job in.
+    /// A producer is about to enqueue a job.
     Invoke {
-        /// Which.
+        /// The producer's name of the job.
         uid: Uid,
-        /// It must not start before this instant.
+        /// The due time, before which it must not start.
         due: Option<Timestamp>,
     },
     /// The job is stored.
     Acknowledged {
-        /// Which.
+        /// The producer's name of the job.
         uid: Uid,
-        /// Under which number.
+        /// The id under which it is stored.
         job: JobId,
     },
     /// The job is certainly not stored.
     Refused {
-        /// Which.
+        /// The producer's name of the job.
         uid: Uid,
     },
-    /// No answer came, or one that says nothing: the job may be stored.
+    /// No answer came, or an answer that does not decide: the job may be stored.
     Unknown {
-        /// Which.
+        /// The producer's name of the job.
         uid: Uid,
     },
     /// A handler begins.
     Start {
-        /// With which job.
+        /// The producer's name of the job.
         uid: Uid,
-        /// The proof of its claim.
+        /// The token of the claim.
         token: String,
-        /// In which process.
+        /// The process of the worker.
         worker: String,
     },
     /// A handler has ended; its worker is about to settle.
     End {
-        /// Which job.
+        /// The producer's name of the job.
         uid: Uid,
-        /// The proof of its claim.
+        /// The token of the claim.
         token: String,
-        /// How.
+        /// How the handler ended.
         outcome: Outcome,
     },
     /// The answer to the settle.
     Settled {
-        /// Which job.
+        /// The producer's name of the job.
         uid: Uid,
-        /// The proof of its claim.
+        /// The token of the claim.
         token: String,
-        /// What the store said.
+        /// The store's answer.
         answer: SettleAnswer,
     },
-    /// A cancel was acknowledged: the job was cancelled or asked to stop.
+    /// A cancel was acknowledged: the job was cancelled or requested to stop.
     CancelAccepted {
-        /// Which.
+        /// The producer's name of the job.
         uid: Uid,
     },
-    /// A person, or its key, started a dead letter over: it may end once more.
+    /// An operator, or its key, started a dead letter over: it may end once more.
     StartedOver {
-        /// Which.
+        /// The producer's name of the job.
         uid: Uid,
     },
-    /// Something bad was done to a worker, or to all of them.
+    /// A fault was injected into one worker, or into all of them.
     Fault {
-        /// What.
+        /// The kind of the fault.
         kind: FaultKind,
-        /// Which worker; nothing means everybody, as when the store itself is struck.
+        /// The worker. `None` means every worker, as when the store itself is hit.
         target: Option<String>,
-        /// Until when, if it lasted.
+        /// The end of the fault, if it lasted.
         until: Option<Timestamp>,
     },
-    /// Where the store says a job is, after everything was healed and drained.
+    /// The state that the store reports of a job, after everything was healed and drained.
     Final {
-        /// Which.
+        /// The producer's name of the job.
         uid: Uid,
-        /// Its number.
+        /// Its id.
         job: JobId,
-        /// Where it is.
+        /// Its phase.
         phase: Phase,
-        /// What happened to it.
+        /// Its counters.
         counters: Counters,
     },
     /// The line before was torn by the death of its writer.
@@ -128,32 +128,32 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Done.
+    /// Success.
     Done,
-    /// It failed, and the job is to be tried again.
+    /// It failed, and the job is to be retried.
     Failed,
-    /// It failed, and the job is given up.
+    /// It failed, and the job is dead.
     Dead,
-    /// Put off by the handler.
+    /// The handler snoozed the job.
     Snoozed,
-    /// Given back by a worker that ends.
+    /// A stopping worker released the job.
     Released,
-    /// Stopped.
+    /// The job was cancelled.
     Cancelled,
 }
 
 impl Outcome {
-    /// Whether the job is to end with it.
+    /// Whether the job ends with this outcome.
     pub fn is_end(self) -> bool {
         matches!(self, Self::Done | Self::Dead | Self::Cancelled)
     }
 }
 
-/// What the store said to a settle.
+/// The store's answer to a settle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettleAnswer {
-    /// It was written.
+    /// The settlement was written.
     Applied,
     /// The claim was lost: nothing was written.
     Lost,
@@ -161,51 +161,51 @@ pub enum SettleAnswer {
     Unknown,
 }
 
-/// What was done.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// The process was killed without warning.
     Kill,
-    /// The process, or its heartbeat, stood still for a while.
+    /// The process, or its heartbeat, was frozen for a while.
     Freeze,
     /// A call failed before it had an effect.
     FailedCall,
     /// A call had its effect, and its answer was lost.
     LostAnswer,
-    /// A clock was moved.
+    /// A clock was stepped.
     ClockStep,
-    /// The store itself was away or restarted.
+    /// The store itself was unavailable or restarted.
     StoreAway,
 }
 
 impl Event {
-    /// A handler begins.
+    /// Creates the event of a handler that begins.
     pub fn start(uid: Uid, token: impl fmt::Display, worker: impl fmt::Display) -> Self {
         Self::Start { uid, token: token.to_string(), worker: worker.to_string() }
     }
 
-    /// A handler has ended.
+    /// Creates the event of a handler that has ended.
     pub fn end(uid: Uid, token: impl fmt::Display, outcome: Outcome) -> Self {
         Self::End { uid, token: token.to_string(), outcome }
     }
 
-    /// A settle was accepted.
+    /// Creates the event of a settle that was accepted.
     pub fn applied(uid: Uid, token: impl fmt::Display) -> Self {
         Self::Settled { uid, token: token.to_string(), answer: SettleAnswer::Applied }
     }
 
-    /// A settle came too late.
+    /// Creates the event of a settle that came too late.
     pub fn lost(uid: Uid, token: impl fmt::Display) -> Self {
         Self::Settled { uid, token: token.to_string(), answer: SettleAnswer::Lost }
     }
 
-    /// A fault that struck one worker for a moment.
+    /// Creates the event of a fault that hit one worker for a moment.
     pub fn fault(kind: FaultKind, worker: impl fmt::Display) -> Self {
         Self::Fault { kind, target: Some(worker.to_string()), until: None }
     }
 
-    /// The job that it is about.
+    /// Returns the job that the event is about.
     pub fn uid(&self) -> Option<&Uid> {
         match self {
             Self::Invoke { uid, .. }

@@ -8,17 +8,17 @@ use windlass_core::clock::Timestamp;
 
 use super::event::{Entry, Event};
 
-/// All that was written, in order.
+/// All recorded events, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
     /// The lines.
     pub entries: Vec<Entry>,
 }
 
-/// Writes lines to a file that others append to as well.
+/// Appends lines to a file that other processes append to as well.
 ///
-/// Each line is one `write` to a file opened for appending, so lines of several processes do not mix, and what
-/// was written is there after a `kill -9`: the page cache does not die with a process, so no fsync is needed.
+/// Each line is one `write` to a file opened for appending, so that lines of several processes do not mix.
+/// A written line survives a `kill -9`: the page cache does not die with a process, so no fsync is needed.
 #[derive(Debug)]
 pub struct Ledger {
     file: File,
@@ -31,7 +31,7 @@ pub enum LedgerError {
     Io(io::Error),
     /// A line in the middle is no entry.
     BadLine {
-        /// Which, counted from 1.
+        /// The number of the line, counted from 1.
         number: usize,
         /// What is wrong with it.
         why: String,
@@ -59,10 +59,12 @@ impl std::error::Error for LedgerError {
 }
 
 impl Ledger {
-    /// Opens a ledger, or begins one. A line that the death of its writer left torn is closed and marked.
+    /// Opens a ledger, or creates it. A line that the death of its writer left torn is closed and marked as
+    /// repaired.
     ///
-    /// A line that somebody is writing at this moment may look torn too: a file may grow by a page first. The mark
-    /// then comes after the whole line, with an empty one between, and says nothing about it.
+    /// A line that another process is writing at this moment may look torn too, since a file may grow by a
+    /// page first. The repair mark then comes after the whole line, with an empty line between, and does
+    /// not concern that line.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         if !ends_with_newline(&mut file)? {
@@ -94,18 +96,18 @@ fn ends_with_newline(file: &mut File) -> io::Result<bool> {
 }
 
 impl History {
-    /// Adds a line.
+    /// Adds an event.
     pub fn push(&mut self, at: Timestamp, event: Event) {
         self.entries.push(Entry { at, event });
     }
 
-    /// Reads a ledger back. A torn line is left out, if it is the last one or was marked as repaired.
+    /// Reads a ledger back. A torn line is left out if it is the last line or was marked as repaired.
     pub fn read(path: &Path) -> Result<Self, LedgerError> {
         let bytes = std::fs::read(path).map_err(LedgerError::Io)?;
         Self::parse(&String::from_utf8_lossy(&bytes))
     }
 
-    /// Reads the text of a ledger.
+    /// Parses the text of a ledger.
     pub fn parse(text: &str) -> Result<Self, LedgerError> {
         let numbered = (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty());
         let lines: Vec<(usize, _)> = numbered.map(|(number, line)| (number, parse_line(line))).collect();

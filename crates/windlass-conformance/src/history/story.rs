@@ -1,4 +1,4 @@
-//! The lines of a history, sorted into one story for each job.
+//! The lines of a history, grouped into one story for each job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use windlass_core::job::{Counters, JobId, Phase};
 use super::event::{Event, FaultKind, Outcome, SettleAnswer, Uid};
 use super::ledger::History;
 
-/// The place of a line in the history: a smaller one was written earlier.
+/// The position of a line in the history: a smaller one was written earlier.
 pub(super) type Line = usize;
 
-/// All that the ledger says of one job.
+/// All lines of the ledger about one job.
 #[derive(Debug, Default)]
 pub(super) struct Story {
     pub(super) invoked: bool,
     pub(super) due: Option<Timestamp>,
     pub(super) acknowledged: bool,
     pub(super) refused: bool,
-    /// The numbers under which it was acknowledged or is stored.
+    /// The ids under which it was acknowledged or is stored.
     pub(super) jobs: BTreeSet<JobId>,
     /// In the order of their starts.
     pub(super) attempts: Vec<Attempt>,
@@ -41,12 +41,12 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Whether the store accepted what this attempt told.
+    /// Whether the store accepted the end of this attempt.
     pub(super) fn was_applied(&self) -> bool {
         matches!(self.answer, Some((_, SettleAnswer::Applied)))
     }
 
-    /// Where the acceptance of the job's end was written down, if this attempt ended the job.
+    /// Returns the line that records the accepted end of the job, if this attempt ended the job.
     pub(super) fn ended_job(&self) -> Option<Line> {
         match (self.end, self.answer) {
             (Some((_, outcome)), Some((line, SettleAnswer::Applied))) if outcome.is_end() => Some(line),
@@ -55,7 +55,7 @@ impl Attempt {
     }
 }
 
-/// Something bad that was done.
+/// One injected fault.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
@@ -65,14 +65,14 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// Whether it struck this worker at some time in this span.
+    /// Whether it hit this worker at some time in this span.
     pub(super) fn struck(&self, worker: &str, from: Timestamp, until: Timestamp) -> bool {
         let meant = self.target.as_deref().is_none_or(|target| target == worker);
         meant && self.from <= until && from <= self.until
     }
 }
 
-/// A whole history.
+/// The stories of a whole history.
 #[derive(Debug, Default)]
 pub(super) struct Stories {
     pub(super) jobs: BTreeMap<Uid, Story>,
@@ -149,12 +149,12 @@ impl Story {
         self.attempts.iter_mut().find(|attempt| attempt.token == token)
     }
 
-    /// Whether it ran or is stored.
+    /// Whether the job ran or is stored.
     pub(super) fn turned_up(&self) -> bool {
         !self.attempts.is_empty() || !self.finals.is_empty()
     }
 
-    /// The accepted ends, by where they were written down.
+    /// Returns the lines of the accepted ends.
     pub(super) fn ends(&self) -> Vec<Line> {
         self.attempts.iter().filter_map(Attempt::ended_job).collect()
     }

@@ -6,7 +6,7 @@ mod forged;
 mod clean;
 mod files;
 
-/// A history that is told line by line; each line is a second later than the one before.
+/// A history that a test builds line by line; each line is a second later than the line before.
 #[derive(Default)]
 struct Tale(History);
 
@@ -65,7 +65,7 @@ impl Tale {
         check(&self.0, &Rules::default())
     }
 
-    /// Asserts that exactly this kind of fault is found, and that the verdict names the offender.
+    /// Asserts that the check finds exactly these kinds of fault, and that the verdict names the job.
     fn must_be_flagged_as(self, kinds: &[&str]) {
         let verdict = self.verdict();
         let found = verdict.faults();

@@ -1,4 +1,4 @@
-//! What the checker found.
+//! The findings of the checker.
 
 use std::fmt;
 
@@ -6,47 +6,47 @@ use windlass_core::job::JobId;
 
 use super::event::Uid;
 
-/// What the checker found. Only `recovered` is no fault.
+/// The findings of the checker. Only `recovered` is no fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// How many jobs the history speaks of.
+    /// The number of jobs in the history.
     pub jobs: usize,
-    /// How many attempts.
+    /// The number of attempts.
     pub attempts: usize,
-    /// Acknowledged and gone.
+    /// Jobs that were acknowledged and are gone.
     pub lost: Vec<Finding>,
-    /// Not ended after the drain.
+    /// Jobs that had not ended after the drain.
     pub unfinished: Vec<Finding>,
-    /// Nobody put it in.
+    /// Jobs that no producer enqueued.
     pub unexpected: Vec<Finding>,
-    /// Put in without an answer, and there. No fault.
+    /// Jobs whose enqueue had no answer, and which are there. No fault.
     pub recovered: Vec<Finding>,
-    /// One enqueue, two jobs.
+    /// Enqueues that created two jobs.
     pub stored_twice: Vec<Finding>,
-    /// More than one accepted end.
+    /// Jobs with more than one accepted end.
     pub ended_twice: Vec<Finding>,
-    /// An accepted end that the store does not know.
+    /// Accepted ends that the store does not show.
     pub forgotten_ends: Vec<Finding>,
-    /// Ends of lost claims that were accepted.
+    /// Accepted ends of lost claims.
     pub stale_accepted: Vec<Finding>,
     /// Attempts that nothing explains.
     pub unexplained_attempts: Vec<Finding>,
-    /// Started before due.
+    /// Attempts that started before the due time.
     pub started_early: Vec<Finding>,
     /// Accepted cancels without effect.
     pub cancel_ignored: Vec<Finding>,
-    /// Kills that were not counted.
+    /// Kills that were not counted as crashes.
     pub uncounted_crashes: Vec<Finding>,
-    /// Tried more often than allowed.
+    /// Jobs that were tried more often than allowed.
     pub over_limits: Vec<Finding>,
 }
 
-/// One offender.
+/// One job with a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The producer's name for the job.
     pub uid: Uid,
-    /// The store's number, if anybody learnt it.
+    /// The store's id of the job, if any process learnt it.
     pub job: Option<JobId>,
     /// What is wrong.
     pub text: String,
@@ -62,12 +62,12 @@ impl fmt::Display for Finding {
 }
 
 impl Verdict {
-    /// Whether nothing is wrong.
+    /// Whether there is no fault.
     pub fn is_clean(&self) -> bool {
         self.faults().iter().all(|(_, findings)| findings.is_empty())
     }
 
-    /// Every kind of fault, with its offenders.
+    /// Returns every kind of fault, with its findings.
     pub fn faults(&self) -> [(&'static str, &[Finding]); 12] {
         [
             ("lost", &self.lost),
@@ -86,7 +86,7 @@ impl Verdict {
     }
 }
 
-/// So many offenders of one kind are named; a thousand lines help nobody.
+/// At most this number of findings of each kind is listed; a thousand lines do not help the reader.
 const NAMED_MAX: usize = 20;
 
 impl fmt::Display for Verdict {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 
-/// The behaviours that the sources hold, as `module::sentence`.
+/// Returns the behaviours in the sources, as `module::sentence`.
 fn written() -> BTreeSet<String> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = fs::read_dir(src).unwrap().map(|entry| entry.unwrap().path());

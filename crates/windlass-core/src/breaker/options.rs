@@ -7,28 +7,28 @@ use crate::limits::{DELAY_MAX, PROBES_MAX};
 /// When a breaker opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerOptions {
-    /// So many failures in a row open it; nothing if only the failure rate does.
+    /// The number of consecutive failures that opens it; `None` if only the failure rate does.
     pub failures_in_a_row: Option<u32>,
-    /// A share of failures that opens it.
+    /// The failure rate that opens it.
     pub failure_rate: Option<FailureRate>,
-    /// For how long nobody calls.
+    /// For how long no claim calls the platform.
     pub open_cooldown: Duration,
-    /// So many may call at once afterwards, to find out whether the platform is back.
+    /// The number of calls at once afterwards, to find out whether the platform is available again.
     pub half_open_probe_count: u32,
-    /// The pause after a rate-limit answer that says nothing of one. Doubles with each in a row.
+    /// The pause after a rate-limit answer that requests none. It doubles with each consecutive answer.
     pub rate_limit_pause: Duration,
-    /// No such pause is longer. What the platform says itself counts, up to a day.
+    /// The longest such pause. A pause that the platform requests itself counts up to a day.
     pub rate_limit_pause_max: Duration,
 }
 
-/// A share of failures within a window of time.
+/// A percentage of failures within a window of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailureRate {
-    /// From 1 to 100.
+    /// The percentage, from 1 to 100.
     pub percent: u8,
     /// How far back calls count.
     pub window: Duration,
-    /// With fewer calls than this, the share says nothing.
+    /// The smallest number of calls for which the percentage counts.
     pub calls_min: u32,
 }
 
@@ -47,7 +47,7 @@ impl Default for BreakerOptions {
 }
 
 impl BreakerOptions {
-    /// Checks what types cannot say.
+    /// Checks what types cannot express.
     pub fn check(&self) -> Result<(), BreakerOptionsError> {
         if self.failures_in_a_row.is_none() && self.failure_rate.is_none() {
             return Err(BreakerOptionsError::NeverOpens);
@@ -79,7 +79,7 @@ fn check_span(option: &'static str, got: Duration) -> Result<(), BreakerOptionsE
     fits.then_some(()).ok_or(BreakerOptionsError::Span { option, got })
 }
 
-/// What is wrong with a breaker's options.
+/// Why a breaker's options are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BreakerOptionsError {
     /// It has no threshold.
@@ -88,24 +88,24 @@ pub enum BreakerOptionsError {
     /// It would be open from the start.
     #[error("expected `failures_in_a_row` of at least 1, got 0")]
     Failures,
-    /// It would never close again, or let everybody probe.
+    /// It would never close again, or would let every claim probe.
     #[error("expected `half_open_probe_count` between 1 and {PROBES_MAX}, got {got}")]
     Probes {
-        /// What was asked for.
+        /// The given value.
         got: u32,
     },
-    /// Not a fairness key.
+    /// The percentage is out of range.
     #[error("expected `percent` of the failure rate between 1 and 100, got {got}")]
     Percent {
-        /// What was asked for.
+        /// The given value.
         got: u8,
     },
-    /// A time so short or so long that it makes no sense.
+    /// A time that is too short or too long to make sense.
     #[error("expected `{option}` between 1 ms and ten years, got {got:?}")]
     Span {
         /// The option.
         option: &'static str,
-        /// What was asked for.
+        /// The given value.
         got: Duration,
     },
 }

@@ -1,48 +1,50 @@
-//! How calls to a platform ended, one by one or many at once.
+//! How calls to a platform ended, singly or many at once.
 
 use std::time::Duration;
 
 /// How a call to a platform ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The platform did its part.
+    /// The platform worked.
     Success,
-    /// It did not.
+    /// The platform failed.
     Failure,
-    /// It was asked too often, which counts as a failure. It may have said when to come back.
+    /// The platform was called too often, which counts as a failure. Its answer may say when to come
+    /// back.
     RateLimited(Option<Duration>),
 }
 
-/// How many calls ended in which way, in so far as the order matters: a process tells a store of many at once.
+/// The results of several calls, with as much of their order as matters: a process reports many calls to
+/// a store at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Results {
-    /// Calls in all.
+    /// The number of calls.
     pub calls: u32,
-    /// Those that failed, rate-limit answers included.
+    /// The number of failed calls, including rate-limit answers.
     pub failures: u32,
-    /// Failures before the first success.
+    /// The number of failures before the first success.
     pub first_row: u32,
-    /// The most failures in a row.
+    /// The most consecutive failures.
     pub longest_row: u32,
-    /// Failures after the last success.
+    /// The number of failures after the last success.
     pub last_row: u32,
-    /// Rate-limit answers after the last success.
+    /// The number of rate-limit answers after the last success.
     pub rate_limits: u32,
     /// Whether any answer was a rate limit.
     pub rate_limited: bool,
-    /// The longest pause that the platform asked for.
+    /// The longest pause that the platform requested.
     pub retry_after: Option<Duration>,
 }
 
 impl Results {
-    /// Of one call.
+    /// Creates the results of one call.
     pub fn of(verdict: Verdict) -> Self {
         let mut results = Self::default();
         results.add(verdict);
         results
     }
 
-    /// One more call ended.
+    /// Adds the end of one more call.
     pub fn add(&mut self, verdict: Verdict) {
         self.calls = self.calls.saturating_add(1);
         match verdict {
@@ -69,17 +71,17 @@ impl Results {
         self.calls > self.failures
     }
 
-    /// Nothing ended.
+    /// Whether no call ended.
     pub fn is_empty(&self) -> bool {
         self.calls == 0
     }
 
-    /// The most failures in a row, if there were so many before.
+    /// Returns the most consecutive failures, if this number of failures came before.
     pub(super) fn longest_row_after(&self, before: u32) -> u32 {
         self.longest_row.max(before.saturating_add(self.first_row))
     }
 
-    /// Goes on counting failures and rate limits in a row.
+    /// Continues the counts of consecutive failures and rate limits.
     pub(super) fn carry_on(&self, failures: &mut u32, rate_limits: &mut u32) {
         if self.has_success() {
             (*failures, *rate_limits) = (0, 0);

@@ -25,7 +25,7 @@ fn by_rate() -> BreakerOptions {
     BreakerOptions { failures_in_a_row: None, failure_rate: Some(rate), ..options() }
 }
 
-/// What is known after calls that ended one by one, a second apart.
+/// Returns the state after calls that ended one by one, a second apart.
 fn after(verdicts: &[Verdict], options: &BreakerOptions) -> BreakerState {
     let step = |state: BreakerState, (second, verdict): (u64, &Verdict)| {
         decide(&state, &BreakerEvent::Ended(Results::of(*verdict)), at(second), options)
@@ -107,14 +107,14 @@ fn a_pause_that_the_platform_names_is_taken_but_no_absurd_one() {
     assert_eq!(
         rate_limit_pause(&options(), 1, Some(two_hours)),
         two_hours,
-        "the longest pause is one of ours"
+        "the longest pause is the maximum"
     );
     assert_eq!(rate_limit_pause(&options(), 1, Some(Duration::MAX)), SECOND * 24 * 60 * 60);
 }
 
 #[test]
 fn a_failure_rate_opens_it_once_there_are_enough_calls() {
-    assert!(!is_open(&after(&[Failure, Failure, Failure], &by_rate())), "three calls say nothing");
+    assert!(!is_open(&after(&[Failure, Failure, Failure], &by_rate())), "three calls are too few");
     let state = after(&[Success, Success, Failure, Failure], &by_rate());
     assert!(
         matches!(&state.circuit, CircuitState::Open { why, .. } if why == "2 of 4 calls failed"),
@@ -215,12 +215,12 @@ proptest! {
         let options = options();
         let mut results = Results::default();
         verdicts.iter().for_each(|verdict| results.add(*verdict));
-        let told = decide(&after(&before, &options), &BreakerEvent::Ended(results), at(20), &options);
+        let batched = decide(&after(&before, &options), &BreakerEvent::Ended(results), at(20), &options);
         let one_by_one = after(&[before, verdicts].concat(), &options);
-        prop_assert_eq!(is_open(&told), is_open(&one_by_one));
-        if !is_open(&told) {
-            prop_assert_eq!(told.failures_in_a_row, one_by_one.failures_in_a_row);
-            prop_assert_eq!(told.rate_limits_in_a_row, one_by_one.rate_limits_in_a_row);
+        prop_assert_eq!(is_open(&batched), is_open(&one_by_one));
+        if !is_open(&batched) {
+            prop_assert_eq!(batched.failures_in_a_row, one_by_one.failures_in_a_row);
+            prop_assert_eq!(batched.rate_limits_in_a_row, one_by_one.rate_limits_in_a_row);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The calls of the last while, in slices, so that old ones are forgotten without remembering each.
+//! The recent calls, in slices, so that old calls can be dropped without storing each call.
 
 use crate::clock::Timestamp;
 
 use super::options::BreakerOptions;
 use super::results::Results;
 
-/// Into so many slices a window is cut. What is older than the window is forgotten to a slice.
+/// The number of slices of a window. Calls older than the window are dropped a slice at a time.
 const SLICES: i64 = 10;
 
 /// The calls of one slice of time.
@@ -19,7 +19,8 @@ pub struct Slice {
     pub failures: u32,
 }
 
-/// The window with more calls, and without those that are too old. Empty if the rate does not count.
+/// Returns the window with more calls, and without those that are too old. Empty if the rate does not
+/// count.
 pub(super) fn counted(
     window: &[Slice],
     results: &Results,
@@ -43,7 +44,7 @@ pub(super) fn counted(
     slices
 }
 
-/// Calls and failures in all.
+/// Returns the total numbers of calls and failures.
 pub(super) fn total(window: &[Slice]) -> (u32, u32) {
     let add = |(calls, failures): (u32, u32), slice: &Slice| {
         (calls.saturating_add(slice.calls), failures.saturating_add(slice.failures))

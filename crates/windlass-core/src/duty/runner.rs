@@ -1,8 +1,9 @@
-//! When one process begins a run of a duty, when it stops one, and when it says that one is stuck; without any I/O.
+//! Decides when one process begins a run of a duty, when it stops one, and when it reports that a run is
+//! stuck; without any I/O.
 //!
-//! A process may run a duty while it has the right to: always, if every worker does it, and else from when it was told that
-//! it leads until it is told that it no longer does. It never does two runs of a duty at once, not even if one that it asked to
-//! stop does not end and the right comes back meanwhile.
+//! A process may run a duty while it has the right to: always, if every worker does it, and otherwise
+//! from the event that it leads until the event that it no longer does. It never does two runs of a duty
+//! at once, not even if a run that must stop does not end and the right comes back meanwhile.
 
 use std::time::Duration;
 
@@ -15,21 +16,21 @@ use crate::limits::{DUTY_AGAIN_PAUSE, DUTY_SPREAD_MAX};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunId(u64);
 
-/// What the shell around a runner is to do.
+/// What the shell around a runner must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DutyEffect {
-    /// Begin a run; say by [`DutyRunner::ended`] that it is over, whatever became of it.
+    /// Begin a run; report its end with [`DutyRunner::ended`], whatever its result.
     Begin {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// What its writes name; nothing in modes without one.
+        /// The fence that its writes name; `None` in modes without a fence.
         fence: Option<LeaseFence>,
     },
-    /// Stop this run: the right to it is gone.
+    /// Stop this run: the process no longer has the right to it.
     Stop(RunId),
-    /// No run has ended for so long though this process has had the right to: raise an alert.
+    /// No run has ended for this long though this process has had the right to run: raise an alert.
     Stuck(Duration),
-    /// Let another process lead: stop what runs, and give back the lease or the lock.
+    /// Let another process lead: stop the run, and release the lease or the lock.
     GiveWay,
 }
 
@@ -40,13 +41,15 @@ pub struct DutyRunner {
     right: Option<Right>,
     run: Option<Run>,
     next_at: Moment,
-    /// Since when a run could have ended: since the last one has, or since this process has the right.
+    /// Since when a run could have ended: since the last end of a run, or since this process has the
+    /// right.
     idle_since: Moment,
     is_stuck: bool,
     gives_way: bool,
-    /// Nobody else could do it.
+    /// No other process could do the duty.
     is_alone: bool,
-    /// So many runs in a row were stopped in the middle, because the right to them was gone.
+    /// The number of consecutive runs that were stopped before their end, because the process lost the
+    /// right to them.
     stopped_in_a_row: u32,
     last_run: u64,
 }
@@ -64,9 +67,10 @@ struct Run {
 }
 
 impl DutyRunner {
-    /// A duty from `now` on. `ring_position` says in parts of 2^16 how long this process waits before it first runs what every worker runs, so
-    /// that many that start at once do not run at once. It is never longer than a minute: a process that is started anew every few
-    /// hours would never come to a duty of each day.
+    /// Creates the runner of a duty from `now` on. `ring_position` says, in parts of 2^16, how long this
+    /// process waits before its first run of a duty that every worker does, so that many processes that
+    /// start at once do not run at once. The wait is never longer than a minute: a process that is
+    /// restarted every few hours would otherwise never reach a daily duty.
     pub fn new(spec: DutySpec, ring_position: u16, now: Moment) -> Self {
         let is_free = !spec.mode.has_one_leader();
         let wait = spec.interval.min(DUTY_SPREAD_MAX).mul_f64(f64::from(ring_position) / f64::from(1 << 16));
@@ -84,8 +88,8 @@ impl DutyRunner {
         }
     }
 
-    /// This process leads from now on. `due_in` is what the notes of the last leader say of the next run, if there are any: an
-    /// interval goes on when leaders change.
+    /// Handles the event that this process leads. `due_in` is the time until the next run by the notes of
+    /// the last leader, if there are any: an interval continues when leaders change.
     pub fn gained(&mut self, fence: Option<LeaseFence>, due_in: Option<Duration>, now: Moment) {
         match due_in {
             Some(wait) => self.next_at = now.saturating_add(wait),
@@ -95,18 +99,19 @@ impl DutyRunner {
         (self.idle_since, self.is_stuck, self.gives_way) = (now, false, false);
     }
 
-    /// Whether nobody else could do it. Then leaders do not take turns: the duty would lie idle.
+    /// Sets whether no other process could do the duty. Then leaders do not take turns: the duty would
+    /// lie idle.
     pub fn saw(&mut self, is_alone: bool) {
         self.is_alone = is_alone;
     }
 
-    /// Whether a run of it has not ended.
+    /// Whether a run of the duty has not ended.
     pub fn is_running(&self) -> bool {
         self.run.is_some()
     }
 
-    /// This process leads no longer. A run that is stopped in the middle was not done: should the right come back, it is begun again
-    /// and not an interval later.
+    /// Handles the event that this process no longer leads. A run that is stopped before its end was not
+    /// done: if the right comes back, the run begins again at once and not an interval later.
     pub fn lost(&mut self) -> Option<DutyEffect> {
         self.right = None;
         let run = self.run.as_mut().filter(|run| !run.is_stopping)?;
@@ -115,14 +120,14 @@ impl DutyRunner {
         Some(DutyEffect::Stop(run.id))
     }
 
-    /// How long a run waits whose like was stopped in the middle again and again: one that takes its own right away, by what it does to
-    /// the server, must not do so without a pause.
+    /// Returns how long a run waits after several consecutive runs were stopped before their end: a run
+    /// that takes its own right away, by its effect on the server, must not do so without a pause.
     fn pause_after_stops(&self) -> Duration {
         let again = self.stopped_in_a_row.saturating_sub(1);
         DUTY_AGAIN_PAUSE.saturating_mul(again).min(self.spec.interval)
     }
 
-    /// A run is over.
+    /// Handles the end of a run.
     pub fn ended(&mut self, run: RunId, now: Moment) {
         if let Some(current) = self.run.filter(|current| current.id == run) {
             self.run = None;
@@ -133,7 +138,7 @@ impl DutyRunner {
         }
     }
 
-    /// What is to be done at `now`.
+    /// Returns what must be done at `now`.
     pub fn effects(&mut self, now: Moment) -> Vec<DutyEffect> {
         let Some(right) = &self.right else { return Vec::new() };
         let fence = right.fence.clone();
@@ -153,7 +158,7 @@ impl DutyRunner {
         vec![self.begin(fence, now)]
     }
 
-    /// When something is due even if nothing happens.
+    /// Returns when something is due even if nothing happens.
     pub fn wake_at(&self) -> Moment {
         if self.right.is_none() {
             return Moment::MAX;
@@ -169,12 +174,12 @@ impl DutyRunner {
         self.last_run += 1;
         let id = RunId(self.last_run);
         self.run = Some(Run { id, is_stopping: false });
-        // What was left out while nobody could run is not made up for.
+        // Runs that were missed while the process could not run are not made up for.
         self.next_at = now.saturating_add(self.spec.interval);
         DutyEffect::Begin { run: id, fence }
     }
 
-    /// For how long no run has ended, if that has just become too long.
+    /// Returns for how long no run has ended, if that has just become too long.
     fn newly_stuck(&mut self, now: Moment) -> Option<Duration> {
         if self.is_stuck || now < self.stuck_at() {
             return None;
@@ -196,14 +201,14 @@ impl DutyRunner {
         Some(right.since.saturating_add(self.spec.rotation?))
     }
 
-    /// Where there is no leader nobody could take over.
+    /// Gives way only in modes with a leader: otherwise no process could take over.
     fn give_way(&mut self) -> Option<DutyEffect> {
         let leads = self.spec.mode.has_one_leader() && !self.gives_way;
         self.gives_way |= leads;
         leads.then_some(DutyEffect::GiveWay)
     }
 
-    /// How the duty is done.
+    /// Returns the mode of the duty.
     pub fn mode(&self) -> DutyMode {
         self.spec.mode
     }

@@ -1,14 +1,17 @@
-//! What one process does to get and keep leases, without any I/O: when to ask for those that others hold, when to renew its
-//! own, and until when it may believe that it holds one.
+//! What one process does to get and keep leases, without any I/O: when to request leases that others
+//! hold, when to renew its own, and until when it may trust that it holds a lease.
 //!
-//! A lease is trusted from the moment its request **left** on this process's monotonic clock, for its expiry less a margin: the
-//! store counts from somewhere between then and the answer, so it never gives the lease away earlier. At that deadline the
-//! duty stops, whatever is still under way. An answer that comes later does not make it go on: the lease is asked for
-//! once more, and only that answer counts, if it is in time itself. A failed renewal before the deadline changes nothing, and
-//! one that is not answered within a heartbeat is sent again: a connection that hangs must not cost the lease.
+//! A lease is trusted from the moment its request **left** on this process's monotonic clock, for its
+//! expiry less a margin: the store counts from some moment between then and the answer, so it never gives
+//! the lease away earlier. At that deadline the duty stops, whatever call is still in flight. An answer
+//! that comes later does not restart the duty: the client requests the lease once more, and only that
+//! answer counts, if it is in time itself. A failed renewal before the deadline changes nothing, and a
+//! renewal that is not answered within a heartbeat is sent again: a connection that hangs must not cost
+//! the lease.
 //!
-//! What was sent twice may be answered twice, and what was granted may be told late. So each call is remembered until its answer can
-//! mean nothing any more, and a grant that nobody wants by then is given back.
+//! A request that was sent twice may be answered twice, and the answer that grants a lease may arrive
+//! late. So each call is remembered until its answer can mean nothing any more, and a grant that this
+//! process no longer wants by then is released.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,93 +29,99 @@ use crate::names::DutyName;
 
 pub use crate::lease::timing::LeaseTiming;
 
-/// An instant of this process's monotonic clock: the time since the process began to count. It must count the time, too, in
-/// which the machine slept (on Linux `CLOCK_BOOTTIME`, which `std::time::Instant` is not): the store's clock goes on meanwhile.
+/// An instant of this process's monotonic clock: the time since the process began to count. The clock
+/// must also count the time in which the machine slept (on Linux `CLOCK_BOOTTIME`, which
+/// `std::time::Instant` is not): the store's clock goes on meanwhile.
 pub type Moment = Duration;
 
-/// A lease that is about to expire is not looked at again sooner than this.
+/// The minimum wait before the next poll of a lease that is about to expire.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
-/// Where a hint does not name a lease, as from another process on an SQLite file, one is not looked at more often than this.
+/// The minimum time between polls of a lease after hints that name no lease, as from another process on
+/// an SQLite file.
 const ANY_HINT_PAUSE: Duration = Duration::from_millis(200);
-/// One that does not stand by sends a request without an answer so often, and then leaves it to those who do.
+/// A process that does not stand by sends an unanswered request this often, and then leaves it to the
+/// standbys.
 const SENT_MAX: u32 = 4;
-/// A lease that nobody holds and that cannot be had for so many expiries is told of.
+/// A free lease that cannot be taken for this number of expiries is reported.
 const BLOCKED_EXPIRIES: u32 = 3;
 
-/// One call to the store. Several may be under way, and what counts is when each of them left.
+/// One call to the store. Several calls may be in flight, and the time at which each of them left
+/// decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaseCall(u64);
 
-/// What the shell around a keeper is to do.
+/// What the shell around a lease client must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseEffect {
-    /// Stop this duty at once: the lease is lost, given back, or can no longer be trusted.
+    /// Stop this duty at once: the lease is lost, released, or can no longer be trusted.
     Stop(LeaseFence),
     /// Do this duty from now on, under this fence.
     Start {
         /// The fence.
         lease: LeaseFence,
-        /// What the last holder kept with the lease; nothing if this process goes on in the same term.
+        /// What the last holder stored with the lease; `None` if this process continues in the same term.
         metadata: Option<LeaseMetadata>,
     },
-    /// Somebody wants the holder to give way: do so by [`LeaseClient::give_way`]. The duty is not started again in this term, and
-    /// the lease is not renewed for longer than an expiry.
+    /// The holder was asked to give way: do so with [`LeaseClient::give_way`]. The duty is not started
+    /// again in this term, and the lease is not renewed for longer than an expiry.
     GiveWay(LeaseFence),
-    /// Renew these; answer by [`LeaseClient::renewed`].
+    /// Renew these leases; answer with [`LeaseClient::renewed`].
     Renew {
-        /// To be named with the answer.
+        /// The call to name with the answer.
         call: LeaseCall,
-        /// At most as many as one call may be about.
+        /// The renewals; at most as many as one call may contain.
         renewals: Vec<Renewal>,
     },
-    /// Ask for these under this id; answer by [`LeaseClient::tried`].
+    /// Request these leases under this id; answer with [`LeaseClient::tried`].
     Try {
-        /// To be named with the answer.
+        /// The call to name with the answer.
         call: LeaseCall,
-        /// The identity of the terms that come of it.
+        /// The identity of the terms that result.
         id: TermId,
-        /// The duties with the expiry of their leases; at most as many as one call may be about.
+        /// The duties with the expiry of their leases; at most as many as one call may contain.
         duties: Vec<(DutyName, Duration)>,
     },
-    /// Give these back; nobody waits for the answer. They may be terms of which no answer told.
+    /// Release these leases; the client does not wait for the answer. Some may be terms that no answer
+    /// reported.
     Release(Vec<LeaseRelease>),
-    /// Nobody holds this lease, and yet it could not be taken for so long, because something under its last term is not finished,
-    /// such as an open transaction: raise an alert.
+    /// This lease is free, and yet it could not be taken for this long, because something under its last
+    /// term is not finished, such as an open transaction: raise an alert.
     Blocked {
-        /// Of which duty.
+        /// The duty.
         duty: DutyName,
         /// For how long.
         lasting: Duration,
     },
-    /// This lease could not be taken for so long, because the store keeps as many as it may: raise an alert.
+    /// This lease could not be taken for this long, because the store keeps as many leases as it may:
+    /// raise an alert.
     NoRoom {
-        /// Of which duty.
+        /// The duty.
         duty: DutyName,
         /// For how long.
         lasting: Duration,
     },
 }
 
-/// The leases that one process holds or would like to hold.
+/// The leases that one process holds or wants to hold.
 #[derive(Debug)]
 pub struct LeaseClient {
     timing: LeaseTiming,
     membership: Membership,
     duties: BTreeMap<DutyName, LeaseState>,
     request: Option<Request>,
-    /// Requests that are not answered yet, also such that nobody waits for any more.
+    /// Requests that are not answered yet, including abandoned ones.
     sent: BTreeMap<LeaseCall, Sent>,
-    /// When renewals left that are not answered yet.
+    /// When each unanswered renewal left.
     renewals: BTreeMap<LeaseCall, Moment>,
-    /// Renewals since the last answer or since trust ended.
+    /// The number of renewals since the last answer or since trust ended.
     renewals_unanswered: u32,
-    /// Requests in a row that the store surely did not hear.
+    /// The number of consecutive requests that certainly did not reach the store.
     requests_failed: u32,
     next_call: u64,
 }
 
 impl LeaseClient {
-    /// Wants these duties from `now` on.
+    /// Creates a client that wants these duties from `now` on.
     pub fn new(
         duties: impl IntoIterator<Item = DutyName>,
         timing: LeaseTiming,
@@ -138,8 +147,8 @@ impl LeaseClient {
         }
     }
 
-    /// The term in which this process may do a duty at `now`. To be asked before each write; it is right even if nobody asked
-    /// for effects since the deadline.
+    /// Returns the term in which this process may do a duty at `now`. Call it before each write; it is
+    /// right even if `effects` was not called since the deadline.
     pub fn term(&self, duty: &DutyName, now: Moment) -> Option<Term> {
         match self.duties.get(duty)? {
             LeaseState::Ours(ours) if ours.is_trusted(now) => Some(ours.term),
@@ -147,7 +156,8 @@ impl LeaseClient {
         }
     }
 
-    /// What is to be done at `now`. `fresh` is a random id that was never used, in case a new request is due.
+    /// Returns what must be done at `now`. `fresh` is a random id that was never used, in case a new
+    /// request is due.
     pub fn effects(&mut self, now: Moment, fresh: TermId) -> Vec<LeaseEffect> {
         let mut effects = self.stop_untrusted(now);
         effects.extend(self.renew_due(now));
@@ -156,7 +166,7 @@ impl LeaseClient {
         effects
     }
 
-    /// When something is due even if nothing happens.
+    /// Returns when something is due even if nothing happens.
     pub fn wake_at(&self) -> Moment {
         let idle = self.request.is_none();
         let of_duty = |state: &LeaseState| match state {
@@ -180,7 +190,7 @@ impl LeaseClient {
                 effects.push(LeaseEffect::Stop(LeaseFence { duty: duty.clone(), term: ours.term }));
                 ours.doubt(now);
                 self.renewals_unanswered = 0;
-                // Who was told to give way does not begin again.
+                // A holder that was asked to give way does not start the duty again.
                 if ours.gives_way_since.is_some() {
                     *state = LeaseState::Elsewhere(Elsewhere::after(ours.term, now, expiry));
                 }
@@ -189,7 +199,7 @@ impl LeaseClient {
         effects
     }
 
-    /// All of them as soon as one is due: one statement renews all.
+    /// Renews all leases as soon as one renewal is due: one statement renews all.
     fn renew_due(&mut self, now: Moment) -> Vec<LeaseEffect> {
         let timing = self.timing;
         let over = self.ours_mut().filter(|(_, ours)| !ours.is_kept(timing, now));
@@ -208,7 +218,7 @@ impl LeaseClient {
             renewals
                 .push(Renewal { lease, metadata: ours.noted.as_ref().map(|noted| noted.metadata.clone()) });
         }
-        // An answer that takes so long does not count.
+        // An answer that takes this long does not count.
         self.renewals.retain(|_, sent_at| now < sent_at.saturating_add(timing.trust()));
         let parts: Vec<_> = renewals.chunks(DUTIES_PER_CALL_MAX).map(<[_]>::to_vec).collect();
         parts.into_iter().map(|renewals| self.renew(renewals, now)).collect()
@@ -225,7 +235,7 @@ impl LeaseClient {
         LeaseCall(self.next_call)
     }
 
-    /// The same request once more, if its answer was lost or does not come.
+    /// Sends the same request once more, if its answer was lost or does not come.
     fn repeat_due(&mut self, now: Moment) -> Option<LeaseEffect> {
         let request = self.request.as_mut().filter(|request| request.again_at <= now)?;
         request.is_in_doubt = true;
@@ -236,14 +246,14 @@ impl LeaseClient {
         self.send_request(now)
     }
 
-    /// All of them as soon as one is due: the answer says of each when it must be looked at again.
+    /// Requests all wanted leases as soon as one is due: the answer says for each when to poll it again.
     fn look_due(&mut self, now: Moment, fresh: TermId) -> Option<LeaseEffect> {
         if self.request.is_some() || !self.elsewhere_mut().any(|(_, state)| state.looks_at() <= now) {
             return None;
         }
         let wanted = self.elsewhere_mut().filter(|(_, state)| state.may_look(now));
         let mut wanted: Vec<_> = wanted.map(|(duty, state)| (state.look_at, duty.clone())).collect();
-        // Those that have waited longest, if there are more than one call may be about.
+        // If there are more than fit into one call, those that have waited longest come first.
         wanted.sort();
         wanted.truncate(DUTIES_PER_CALL_MAX);
         let mut duties: Vec<_> = wanted.into_iter().map(|(_, duty)| duty).collect();
@@ -267,8 +277,9 @@ impl LeaseClient {
         Some(LeaseEffect::Try { call, id: request.id, duties })
     }
 
-    /// Whether the request is of no use any more: nothing of it is wanted from others, or this process has asked often enough and
-    /// others look anyway. What may have been granted runs out by itself.
+    /// Whether the request is of no use any more: this process wants none of its leases from others, or
+    /// it has sent the request often enough and the standbys poll anyway. A term that may have been
+    /// granted expires by itself.
     fn leaves_it_to_others(&self, now: Moment) -> bool {
         let Some(request) = &self.request else { return false };
         let is_wanted = |duty: &DutyName| match self.duties.get(duty) {
@@ -276,11 +287,11 @@ impl LeaseClient {
             _ => false,
         };
         let stands_by = |duty: &DutyName| self.membership.of_duty(duty).stands_by();
-        let is_tired = request.times_sent >= SENT_MAX && !request.duties.iter().any(stands_by);
-        is_tired || !request.duties.iter().any(is_wanted)
+        let is_exhausted = request.times_sent >= SENT_MAX && !request.duties.iter().any(stands_by);
+        is_exhausted || !request.duties.iter().any(is_wanted)
     }
 
-    /// Nothing is asked for until it is time to look again.
+    /// Drops the request. The client sends none until the next poll is due.
     fn give_up_request(&mut self, now: Moment) {
         self.request = None;
         self.requests_failed = self.requests_failed.saturating_add(1);

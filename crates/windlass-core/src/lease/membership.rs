@@ -1,8 +1,10 @@
-//! How many processes share the looking at leases that others hold. A few stand by and look whenever a lease could have
-//! expired; all others look so rarely that together they ask once a second, however many they are.
+//! How many processes share the polling of leases that others hold. A few processes stand by and poll
+//! whenever a lease could have expired. All others poll so rarely that together they send one request a
+//! second, however many they are.
 //!
-//! A store counts them where it takes a worker's heartbeat, so that nobody must read a list of all workers. Who has fallen silent
-//! does not count, long before its worker lease has run out: else the dead would stand by.
+//! A store counts them where it takes a worker's heartbeat, so that no process must read a list of all
+//! workers. A worker whose heartbeats stopped does not count, long before its worker lease has run out:
+//! otherwise dead workers would stand by.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,19 +13,19 @@ use crate::limits::STAND_BYS;
 use crate::names::DutyName;
 use crate::worker::WorkerId;
 
-/// Places are below this: a number that is kept as floating point is still exact.
+/// Ring places are below 2 to this power: a number that is kept as floating point is still exact.
 const PLACE_BITS: u32 = 53;
 
-/// Where one that counts itself alone sits: in the middle.
+/// The ring position of a process that counts only itself: the middle.
 const RING_POSITION_ALONE: u16 = 1 << 15;
 
-/// Where a worker stands in the row of all, the same for every process and every build (FNV-1a, then mixed once more, since
-/// its high bits alone hardly depend on the last bytes).
+/// The place of a worker on the ring of all workers, the same for every process and every build (FNV-1a,
+/// then mixed once more, since its high bits alone hardly depend on the last bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(u64);
 
 impl Place {
-    /// Of this worker.
+    /// Returns the place of this worker.
     pub fn of(worker: WorkerId) -> Self {
         const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -32,7 +34,7 @@ impl Place {
         Self((folded ^ (folded >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PLACE_BITS))
     }
 
-    /// As a store keeps it: from 0 to 2^53.
+    /// Returns the place as a store keeps it: from 0 to 2^53.
     pub fn as_i64(self) -> i64 {
         self.0.cast_signed()
     }
@@ -42,8 +44,8 @@ impl Place {
     }
 }
 
-/// Whether one whose last heartbeat was so long ago counts among those that could do a duty: it missed one beat at most, of the
-/// three in its worker lease.
+/// Whether a worker whose last heartbeat was this long ago counts among those that could do a duty: it
+/// missed at most one heartbeat of the three in its worker lease.
 pub fn is_live(silent_for: Duration, worker_lease: Duration) -> bool {
     silent_for <= worker_lease / 2
 }
@@ -51,34 +53,34 @@ pub fn is_live(silent_for: Duration, worker_lease: Duration) -> bool {
 /// A live worker, and the duties that it could do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Who.
+    /// The worker.
     pub worker: WorkerId,
-    /// What it could do.
+    /// The duties that it could do.
     pub duties: Vec<DutyName>,
 }
 
-/// What a store counts of the workers that it hears, the one that asks included.
+/// The number of live workers as a store counts them, including the requesting worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemberCount {
-    /// Those that could do any duty.
+    /// The workers that could do any duty.
     pub live: u32,
-    /// For each duty of the one that asks.
+    /// The counts for each duty of the requesting worker.
     pub duties: Vec<DutyCount>,
 }
 
-/// How many could do one duty.
+/// The number of workers that could do one duty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DutyCount {
-    /// Which.
+    /// The duty.
     pub duty: DutyName,
-    /// Those that could do it.
+    /// The workers that could do it.
     pub able: u32,
-    /// Those of them whose place is lower than that of the one that asks.
+    /// Those of them whose place is lower than that of the requesting worker.
     pub before: u32,
 }
 
 impl MemberCount {
-    /// Counts for one worker. Engines that count themselves are compared with this.
+    /// Counts for one worker. The tests compare engines that count by themselves with this.
     pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, heard: &[Peer]) -> Self {
         let mine = Place::of(me);
         let others = || heard.iter().filter(|peer| peer.worker != me && !peer.duties.is_empty());
@@ -91,19 +93,20 @@ impl MemberCount {
     }
 }
 
-/// Others that are heard and could do the same duties, as a store counts them: by their sets of duties, of which there are few.
+/// Other live workers that could do the same duties, as a store counts them: by their sets of duties, of
+/// which there are few.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Others {
-    /// What each of them could do; at least one duty.
+    /// What each of these workers could do; at least one duty.
     pub duties: Vec<DutyName>,
-    /// How many they are.
+    /// The number of these workers.
     pub able: u32,
-    /// Those of them whose place is lower than that of the one that asks.
+    /// Those of them whose place is lower than that of the requesting worker.
     pub before: u32,
 }
 
 impl MemberCount {
-    /// Counts for one worker that could do these duties, the others being counted already.
+    /// Counts for one worker that could do these duties, when the others are counted already.
     pub fn among<'a>(duties: impl IntoIterator<Item = &'a DutyName>, others: &[Others]) -> Self {
         let sum = |of: &mut dyn Iterator<Item = u32>| of.fold(0, u32::saturating_add);
         let count = |duty: &DutyName| {
@@ -127,8 +130,8 @@ fn with_me(others: usize) -> u32 {
     as_u32(others).saturating_add(1)
 }
 
-/// One process among those that live, for each of its duties. Only those that could do a duty stand by for it: if three stood by that
-/// cannot do it, nobody would take it over in time.
+/// One process among the live ones, for each of its duties. Only processes that could do a duty stand by
+/// for it: if three stood by that cannot do it, no process would take it over in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
     live: u32,
@@ -137,12 +140,12 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// As long as nothing is known of others.
+    /// Creates the membership of a process that knows of no others yet.
     pub fn alone() -> Self {
         Self { live: 1, ring_position: RING_POSITION_ALONE, duties: BTreeMap::new() }
     }
 
-    /// As a store counted.
+    /// Creates the membership from the count of a store.
     pub fn new(me: WorkerId, count: MemberCount) -> Self {
         let of_duty = |count: DutyCount| (count.duty, (count.able, count.before));
         Self {
@@ -152,24 +155,24 @@ impl Membership {
         }
     }
 
-    /// This process and its duties among all workers that are heard.
+    /// Creates the membership of this process and its duties among all live workers.
     pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, heard: &[Peer]) -> Self {
         Self::new(me, MemberCount::of(me, duties, heard))
     }
 
-    /// Among those that could do one duty; alone if it was not named.
+    /// Returns this process's place among those that could do one duty; alone if the duty was not named.
     pub fn of_duty(&self, duty: &DutyName) -> Member {
         let (able, before) = self.duties.get(duty).copied().unwrap_or((1, 0));
         Member { live: self.live.max(1), able, before, ring_position: self.ring_position }
     }
 
-    /// Where in a round this process looks, in parts of 2^16.
+    /// Returns when in a round this process polls, in parts of 2^16.
     pub fn ring_position(&self) -> u16 {
         self.ring_position
     }
 }
 
-/// One process among those that live.
+/// One process among the live ones that could do a duty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     live: u32,
@@ -179,23 +182,24 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether this process looks as soon as a lease could have expired.
+    /// Whether this process polls as soon as a lease could have expired.
     pub fn stands_by(self) -> bool {
         (self.before as usize) < STAND_BYS
     }
 
-    /// Whether nobody else could do the duty.
+    /// Whether no other process could do the duty.
     pub fn is_alone(self) -> bool {
         self.able <= 1
     }
 
-    /// How often one that does not stand by looks: all together once a second, whichever duties each of them could do.
+    /// Returns how often a process that does not stand by polls: all together once a second, whichever
+    /// duties each of them could do.
     pub fn round(self) -> Duration {
         Duration::from_secs(u64::from(self.live))
     }
 
-    /// How long one that does not stand by waits before its first look, so that many that start at once do not look at
-    /// once.
+    /// Returns how long a process that does not stand by waits before its first poll, so that many
+    /// processes that start at once do not poll at once.
     pub fn first_look_after(self) -> Duration {
         self.round() * u32::from(self.ring_position) / (u32::from(u16::MAX) + 1)
     }

@@ -1,4 +1,4 @@
-//! What the holder of a lease keeps with it, for people and for whoever holds it next.
+//! The metadata that the holder of a lease stores with it, for people and for the next holder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::span;
 #[derive(Clone, PartialEq, Eq)]
 pub struct LeaseMetadata(Arc<str>);
 
-/// Why metadata were refused.
+/// Why metadata was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseMetadataError {
-    /// They are no JSON object.
+    /// It is no JSON object.
     #[error("expected the metadata of a lease to be a JSON object, got {why}")]
     NotAnObject {
-        /// What came.
+        /// What came instead.
         why: String,
     },
-    /// They are too big.
+    /// It is too big.
     #[error("expected the metadata of a lease to have at most {LEASE_METADATA_BYTES_MAX} bytes, got {bytes}")]
     TooBig {
-        /// Their size.
+        /// Its size.
         bytes: usize,
     },
-    /// What the duty itself keeps is too big.
+    /// The data that the duty itself keeps is too big.
     #[error(
         "expected a duty to keep at most {DUTY_KEPT_BYTES_MAX} bytes with its lease, got {bytes}; keep more elsewhere"
     )]
@@ -41,7 +41,7 @@ pub enum LeaseMetadataError {
 }
 
 impl LeaseMetadata {
-    /// Takes JSON text.
+    /// Parses JSON text.
     pub fn parse(text: &str) -> Result<Self, LeaseMetadataError> {
         let bytes = text.len();
         if bytes > LEASE_METADATA_BYTES_MAX {
@@ -52,8 +52,8 @@ impl LeaseMetadata {
         Ok(Self(text.into()))
     }
 
-    /// Takes text from a store. What was damaged counts as empty: it must not keep other leases from being read, nor go on
-    /// to people and to whoever holds the lease next.
+    /// Parses text from a store. Damaged text counts as empty: it must not prevent the reading of other
+    /// leases, nor reach people and the next holder of the lease.
     pub fn from_store(text: &str) -> Self {
         Self::parse(text).unwrap_or_default()
     }
@@ -63,7 +63,7 @@ impl LeaseMetadata {
         &self.0
     }
 
-    /// What the holder noted of its runs, and what the duty itself keeps.
+    /// Combines what the holder noted about its runs with what the duty itself keeps.
     pub fn of(notes: &DutyNotes, kept: &Map<String, Value>) -> Result<Self, LeaseMetadataError> {
         let bytes = serde_json::to_string(kept).map_or(0, |text| text.len());
         if bytes > DUTY_KEPT_BYTES_MAX {
@@ -73,12 +73,12 @@ impl LeaseMetadata {
         Self::parse(&text.map_err(|error| LeaseMetadataError::NotAnObject { why: error.to_string() })?)
     }
 
-    /// What the holder noted of its runs; nothing if something else stands there.
+    /// Returns what the holder noted about its runs; empty if the text has another form.
     pub fn notes(&self) -> DutyNotes {
         self.both().notes
     }
 
-    /// What the duty itself keeps; nothing if something else stands there.
+    /// Returns what the duty itself keeps; empty if the text has another form.
     pub fn kept(&self) -> Map<String, Value> {
         self.both().kept
     }
@@ -107,30 +107,30 @@ impl fmt::Debug for LeaseMetadata {
     }
 }
 
-/// What the holder of a lease notes of the runs of its duty. An outsider can tell by it whether the holder is stuck, even if that cannot
-/// say so itself.
+/// What the holder of a lease notes about the runs of its duty. By these notes another process can see
+/// whether the holder is stuck, even if the holder cannot report that itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DutyNotes {
-    /// Runs that ended, well or not.
+    /// Runs that ended, with or without an error.
     pub runs: u64,
-    /// What they did in all.
+    /// Items that those runs processed in total.
     pub items: u64,
     /// Runs that failed.
     pub errors: u64,
-    /// Runs in a row that ended with their leaders, or with their terms, and not by themselves.
+    /// Consecutive runs that ended with their leaders, or with their terms, and not by themselves.
     pub unfinished: u32,
-    /// Since when a run is under way, by the store's clock.
+    /// Since when a run is in progress, by the store's clock.
     pub running_since: Option<Timestamp>,
-    /// When the last one ended, by the store's clock.
+    /// When the last run ended, by the store's clock.
     pub last_run: Option<Timestamp>,
-    /// How long the last one took.
+    /// How long the last run took.
     #[serde(with = "span::optional_text")]
     pub last_took: Option<Duration>,
-    /// How long the longest one took.
+    /// How long the longest run took.
     #[serde(with = "span::optional_text")]
     pub longest: Option<Duration>,
-    /// What the last one that failed said.
+    /// The error text of the last run that failed.
     pub last_error: Option<String>,
     /// From the start of one run to the start of the next.
     #[serde(with = "span::optional_text")]
@@ -140,18 +140,18 @@ pub struct DutyNotes {
     pub stuck_after: Option<Duration>,
     /// How often a holder was stuck and gave way.
     pub times_stuck: u64,
-    /// When that was noticed last, by the store's clock.
+    /// When a stuck holder was last noticed, by the store's clock.
     pub last_stuck: Option<Timestamp>,
 }
 
 impl DutyNotes {
-    /// A run began.
+    /// Notes that a run began.
     pub fn began(&mut self, now: Timestamp) {
         self.running_since = Some(now);
     }
 
-    /// A run ended, and took this long. What it says if it failed is cut, and without characters that need room when they are
-    /// written down.
+    /// Notes that a run ended, and took this long. The error text of a failed run is truncated, and
+    /// control characters, which would take more room when stored, are replaced.
     pub fn ended(&mut self, outcome: Result<u64, &str>, took: Duration, now: Timestamp) {
         (self.running_since, self.last_run, self.unfinished) = (None, Some(now), 0);
         (self.last_took, self.longest) = (Some(took), self.longest.max(Some(took)));
@@ -162,7 +162,8 @@ impl DutyNotes {
         }
     }
 
-    /// A run that has not ended has done so much, and has said this of what went wrong.
+    /// Notes progress of a run that has not ended: the number of items done, and the error if something
+    /// failed.
     pub fn goes_on(&mut self, items: u64, error: Option<&str>) {
         self.items = self.items.saturating_add(items);
         if let Some(error) = error {
@@ -175,15 +176,16 @@ impl DutyNotes {
         self.last_error = Some(short(error));
     }
 
-    /// No run has ended for too long, and the holder gives way.
+    /// Notes that no run has ended for too long, and that the holder gives way.
     pub fn got_stuck(&mut self, now: Timestamp) {
         self.times_stuck = self.times_stuck.saturating_add(1);
         self.last_stuck = Some(now);
     }
 
-    /// Whoever takes the lease over does not go on with a run that its last holder did not finish: it does that again. Tells in how
-    /// long the next run is due, if that is known. The first run that was left unfinished is done again at once, and each further one
-    /// in a row a little later, so that a run that ends its process does not end all of them one after the other.
+    /// Notes a takeover. The new holder of the lease does not continue a run that the last holder did not
+    /// finish: it repeats that run. Returns the time until the next run is due, if that is known. The
+    /// first unfinished run is repeated at once, and each further consecutive one a little later, so that
+    /// a run that ends its process does not end all processes one after the other.
     pub fn taken_over(&mut self, now: Timestamp) -> Option<Duration> {
         let left = self.every?.saturating_sub(self.began_ago(now)?);
         if self.running_since.take().is_none() {
@@ -194,13 +196,13 @@ impl DutyNotes {
         Some(left.min(pause))
     }
 
-    /// How long ago the last run began, as far as is known.
+    /// Returns how long ago the last run began, as far as that is known.
     fn began_ago(&self, now: Timestamp) -> Option<Duration> {
         let ended = |at: Timestamp| now.since(at).saturating_add(self.last_took.unwrap_or_default());
         self.running_since.map(|at| now.since(at)).or_else(|| self.last_run.map(ended))
     }
 
-    /// For how long a run has been under way, if that is longer than it may be.
+    /// Returns for how long a run has been in progress, if that is longer than a run may take.
     pub fn stuck_for(&self, now: Timestamp) -> Option<Duration> {
         let lasting = now.since(self.running_since?);
         (lasting > self.stuck_after?).then_some(lasting)
@@ -208,5 +210,5 @@ impl DutyNotes {
 }
 
 fn short(error: &str) -> String {
-    error.chars().take(DUTY_ERROR_CHARS_MAX).map(|one| if one.is_control() { ' ' } else { one }).collect()
+    error.chars().take(DUTY_ERROR_CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

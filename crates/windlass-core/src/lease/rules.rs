@@ -1,10 +1,12 @@
-//! What becomes of a lease: taken, renewed, given back. Engines whose store is a process decide by these functions; those
-//! that decide in SQL or Lua are compared with them by the conformance suite.
+//! The transitions of a lease: taken, renewed, released. Engines whose store is a process decide by these
+//! functions; the conformance suite compares engines that decide in SQL or Lua with them.
 //!
-//! A term ends when it is given back, when another follows, or when its heartbeat is older than its expiry by the store's
-//! clock, whichever comes first, and never begins again. If the store's clock steps back, a heartbeat lies in the future:
-//! whoever looks brings it to now, so that a holder that died is missed one expiry later and not when the clock has come
-//! round again. That takes nothing from a holder that lives: it trusts its lease from when its heartbeat left, which is earlier.
+//! A term ends when it is released, when another term follows, or when its heartbeat is older than its
+//! expiry by the store's clock, whichever comes first, and never begins again. If the store's clock steps
+//! back, a heartbeat lies in the future: the next process that checks the lease sets the heartbeat to
+//! now. So a holder that died is noticed one expiry later, and not only when the clock has caught up.
+//! That takes nothing from a live holder: it trusts its lease from when its heartbeat left, which is
+//! earlier.
 
 use std::time::Duration;
 
@@ -17,34 +19,35 @@ use crate::limits::{DUTIES_MAX, LEASE_KEPT};
 use crate::names::DutyName;
 
 impl StoredLease {
-    /// In how long the heartbeat will be older than the expiry.
+    /// Returns the time until the heartbeat is older than the expiry.
     pub fn expires_in(&self, now: Timestamp) -> Duration {
         self.expiry.saturating_sub(now.since(self.heartbeat))
     }
 
-    /// Whether somebody holds it.
+    /// Whether a worker holds the lease.
     pub fn is_held(&self, now: Timestamp) -> bool {
         self.holder.is_some() && self.expires_in(now) > Duration::ZERO
     }
 
-    /// Since when its holder is at a run. A holder that died during a run is no longer at it, and neither is who holds the lease
-    /// after it: what began an expiry or more before the term was begun by somebody who is gone.
+    /// Returns since when the holder has been in a run. A holder that died during a run is no longer in
+    /// it, and neither is the next holder of the lease: a run that began an expiry or more before the
+    /// term was begun by a process that is gone.
     pub fn running_since(&self, now: Timestamp) -> Option<Timestamp> {
         let of_this_term = |began: &Timestamp| began.plus(self.expiry) > self.since;
         self.metadata.notes().running_since.filter(|began| self.is_held(now) && of_this_term(began))
     }
 
-    /// For how long its holder has been at one run, if that is longer than it may be.
+    /// Returns for how long the holder has been in one run, if that is longer than a run may take.
     pub fn stuck_for(&self, now: Timestamp) -> Option<Duration> {
         self.running_since(now).and_then(|_| self.metadata.notes().stuck_for(now))
     }
 
-    /// Whether this very term holds.
+    /// Whether exactly this term holds.
     pub fn holds(&self, term: Term, now: Timestamp) -> bool {
         self.term == term && self.is_held(now)
     }
 
-    /// What becomes of a request, and of the lease if that changes it.
+    /// Decides a request, and returns the changed lease if the request changes it.
     pub fn take(
         before: Option<&Self>,
         duty: &DutyName,
@@ -62,7 +65,8 @@ impl StoredLease {
         }
     }
 
-    /// A repeat. The term that it began may be over by now, and must not begin again: its holder has stopped.
+    /// Decides a repeated request. The term that the first request began may be over by now, and must not
+    /// begin again: its holder has stopped.
     fn take_again(&self, now: Timestamp) -> (Taking, Option<Self>) {
         if !self.is_held(now) {
             return (Taking::Over, None);
@@ -74,7 +78,7 @@ impl StoredLease {
         Taking::Taken(self.term, self.metadata.clone())
     }
 
-    /// Whether nobody would miss it: a store without room forgets it. Its fence is older than any that comes.
+    /// Whether a store without room may delete the lease. Its fence is older than any future fence.
     pub fn is_forgettable(&self, now: Timestamp) -> bool {
         !self.is_held(now) && now.since(self.heartbeat) >= LEASE_KEPT
     }
@@ -106,7 +110,7 @@ impl StoredLease {
         }
     }
 
-    /// What becomes of a heartbeat, and of the lease if that changes it.
+    /// Decides a renewal, and returns the changed lease if the renewal changes it.
     pub fn renew(before: Option<&Self>, renewal: &Renewal, now: Timestamp) -> (Renewed, Option<Self>) {
         let Some(lease) = before.filter(|lease| lease.holds(renewal.lease.term, now)) else {
             return (Renewed::Lost, None);
@@ -116,7 +120,7 @@ impl StoredLease {
         (renewed, Some(Self { heartbeat: now, metadata, ..lease.clone() }))
     }
 
-    /// What becomes of a lease that is given back, and the lease if that changes it.
+    /// Decides a release, and returns the changed lease if the release changes it.
     pub fn release(before: Option<&Self>, release: &LeaseRelease) -> (Released, Option<Self>) {
         let Some(lease) = before.filter(|lease| lease.term.id == release.id) else {
             return (Released::Lost, None);
@@ -126,7 +130,7 @@ impl StoredLease {
         (Released::Done, lease.holder.map(free))
     }
 
-    /// What becomes of a request to give way, and of the lease if that changes it.
+    /// Decides a request to give way, and returns the changed lease if the request changes it.
     pub fn step_down(before: Option<&Self>, now: Timestamp) -> (Changed, Option<Self>) {
         match before {
             None => (Changed::NotFound, None),
@@ -136,13 +140,13 @@ impl StoredLease {
     }
 }
 
-/// Of how many new duties leases can be made in a store that keeps so many others.
+/// The number of new duties for which a store that already keeps leases of `others` duties has room.
 pub fn room_beside(others: usize) -> usize {
     (DUTIES_MAX as usize).saturating_sub(others)
 }
 
-/// Higher than the last one, and no lower than the time in microseconds: a store that forgot its last terms gives none of
-/// their numbers again.
+/// The fence of the next term: higher than the last one, and no lower than the time in microseconds. So a
+/// store that forgot its last terms issues none of their numbers again.
 pub fn next_fence(last: i64, now: Timestamp) -> i64 {
     last.saturating_add(1).max(now.as_micros())
 }

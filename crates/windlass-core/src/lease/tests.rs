@@ -64,7 +64,7 @@ fn a_store_whose_clock_steps_back_lets_a_dead_holder_be_missed_one_expiry_later(
     let lease = taken(None, 1, NOW.plus(SECOND * 3600));
     let (taking, seen) = take(Some(&lease), 2, NOW);
     assert_eq!(taking, Taking::Held { by: WorkerId::from_random(1), expires_in: DUTY_EXPIRY });
-    let seen = seen.expect("its heartbeat is brought to now");
+    let seen = seen.expect("its heartbeat is set to now");
     assert_eq!(seen, StoredLease { heartbeat: NOW, ..lease });
     taken(Some(&seen), 2, NOW.plus(DUTY_EXPIRY));
 }
@@ -177,11 +177,7 @@ fn a_run_that_nobody_finished_is_done_again_at_once_and_later_each_time_after_th
     assert_eq!(notes.taken_over(NOW.plus(SECOND * 3_595)), Some(SECOND * 5), "never later than the interval");
     notes.ended(Ok(1), SECOND, NOW);
     notes.began(NOW);
-    assert_eq!(
-        notes.taken_over(NOW.plus(SECOND)),
-        Some(Duration::ZERO),
-        "one that ended begins the count anew"
-    );
+    assert_eq!(notes.taken_over(NOW.plus(SECOND)), Some(Duration::ZERO), "a run that ended resets the count");
 }
 
 #[test]

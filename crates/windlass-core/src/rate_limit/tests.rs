@@ -59,7 +59,11 @@ fn slow_limits_are_asked_for_token_by_token_and_fast_ones_by_handfuls() {
     assert_eq!(ten_a_second(10).shared_pace().batch, 1);
     let fast = RateLimit::new(1_000, Duration::from_secs(1));
     assert_eq!(fast.shared_pace().batch, 100);
-    assert_eq!(RateLimit { burst: 1, ..fast }.shared_pace().batch, 1, "there is no burst to take it from");
+    assert_eq!(
+        RateLimit { burst: 1, ..fast }.shared_pace().batch,
+        1,
+        "there is no burst from which to take the batch"
+    );
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn a_handful_lapses() {
     let mut batch = TokenBatch::new(2, START);
     assert!(batch.take(at(200)));
     assert!(!batch.take(at(201)));
-    assert!(!batch.take(at(100)), "what has lapsed does not come back");
+    assert!(!batch.take(at(100)), "lapsed tokens do not come back");
 }
 
 #[test]
@@ -76,7 +80,7 @@ fn keys_come_from_the_payload_or_the_group_and_are_else_empty() {
     let key = |pointer: &str| KeyBy::Payload(pointer.to_owned()).key_of(&payload, None);
     assert_eq!(key("/tenant/id"), "7");
     assert_eq!(key("/tenant/name"), "a b", "a gate holds no control characters");
-    assert_eq!(key("/nobody"), "");
+    assert_eq!(key("/missing"), "");
     let group = GroupName::parse("import 3").unwrap();
     assert_eq!(KeyBy::Group.key_of(&payload, Some(&group)), "import 3");
     assert_eq!(KeyBy::Nothing.key_of(&payload, Some(&group)), "");
@@ -93,8 +97,8 @@ fn absurd_limits_are_refused() {
     assert!(RateLimit { by, ..RateLimit::new(5, second) }.check().is_err());
 }
 
-/// Uses of a limit by several processes, each with its handful, as instants in order. Each step is a pause in
-/// microseconds and who comes.
+/// Returns the uses of a limit by several processes, each with its token batch, as instants in order.
+/// Each step is a pause in microseconds and the process that uses a token.
 fn uses(limit: &RateLimit, pace: Pace, steps: &[(u64, usize)]) -> Vec<Timestamp> {
     let (mut now, mut due, mut used) = (START, None, Vec::new());
     let mut batches = [TokenBatch::new(0, START); 3];
@@ -111,16 +115,16 @@ fn uses(limit: &RateLimit, pace: Pace, steps: &[(u64, usize)]) -> Vec<Timestamp>
         }
         used.push(now);
     }
-    assert!(!used.is_empty() || steps.is_empty(), "{limit:?} lets nobody through");
+    assert!(!used.is_empty() || steps.is_empty(), "{limit:?} grants no token");
     used
 }
 
-/// Mostly short, sometimes just as long as a handful is good.
+/// Mostly short pauses, sometimes just as long as a token batch is good.
 fn any_pause() -> impl Strategy<Value = u64> {
     prop_oneof![6 => Just(0), 3 => 0_u64..20_000, 1 => 190_000_u64..=200_000]
 }
 
-/// The most uses within any stretch of time as long as the period.
+/// Returns the most uses within any span of time as long as the period.
 fn most_in_a_period(used: &[Timestamp], per: Duration) -> usize {
     let within =
         |first: &Timestamp| used.iter().filter(|other| *other >= first && **other < first.plus(per)).count();
@@ -137,7 +141,7 @@ fn handfuls_that_are_saved_until_they_lapse_break_no_promise() {
     let most = |pace| most_in_a_period(&uses(&limit, pace, &steps), limit.per);
     assert!(most(limit.shared_pace()) <= 150);
     let careless = Pace { tolerance: limit.pace().tolerance, ..limit.shared_pace() };
-    assert!(most(careless) > 150, "this is what the batches are taken off the burst for");
+    assert!(most(careless) > 150, "this is why the batches are taken off the burst");
 }
 
 #[test]
@@ -148,11 +152,11 @@ fn of_a_small_burst_half_is_shared_at_once_and_of_one_or_two_all() {
     assert_eq!((at_once(fast(1)), at_once(fast(2)), at_once(fast(100))), (1, 2, 51));
     assert_eq!(fast(100).answer_within(), Duration::from_millis(50));
     assert_eq!((at_once(ten_a_second(7)), ten_a_second(7).answer_within()), (6, HANDFUL_LAPSE));
-    assert_eq!(at_once(RateLimit::new(4, second)), 4, "a slow one is shared whole");
+    assert_eq!(at_once(RateLimit::new(4, second)), 4, "a slow limit is shared whole");
 }
 
-/// Uses of tokens that were asked for one by one, each after a pause in microseconds, and were on their way for a fairness key of
-/// the time that an answer may take, in percent.
+/// Returns the uses of tokens that were requested one by one. Each request comes after a pause in
+/// microseconds, and each token is in flight for a part of the time that an answer may take, in percent.
 fn late_uses(limit: &RateLimit, pace: Pace, steps: impl IntoIterator<Item = (u64, u32)>) -> Vec<Timestamp> {
     let (mut now, mut due, mut used) = (START, None, Vec::new());
     for (pause, percent) in steps {
@@ -172,7 +176,7 @@ fn tokens_that_come_late_and_meet_those_that_come_at_once_break_no_promise() {
     let steps = || (0..2_000).map(|n| (1_000, if n < 50 { 100 } else { 0 }));
     let most = |pace| most_in_a_period(&late_uses(&limit, pace, steps()), limit.per);
     assert_eq!(most(limit.shared_pace()), 110);
-    assert!(most(limit.pace()) > 110, "this is what they are taken off the burst for");
+    assert!(most(limit.pace()) > 110, "this is why late tokens are taken off the burst");
 }
 
 proptest! {

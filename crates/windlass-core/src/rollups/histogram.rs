@@ -1,7 +1,8 @@
-//! How long things took, as counts in buckets that grow with the time: small, and two of them can be added up.
+//! Durations as counts in buckets that grow with the duration: small, and two histograms can be added.
 //!
-//! Four buckets for each doubling of microseconds. A value that is read back differs from what was recorded by a ninth of it at the most
-//! (`a_value_is_told_within_a_ninth`); below eight microseconds it does not differ at all.
+//! There are four buckets for each doubling of microseconds. A value that is read back differs from the
+//! recorded one by at most a ninth of it (`a_value_is_told_within_a_ninth`); below eight microseconds it
+//! does not differ at all.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,39 +15,40 @@ const SPLIT: u64 = 1 << SPLIT_BITS;
 /// The last bucket; it holds the longest times that can be recorded.
 const LAST: u8 = (((63 - SPLIT_BITS) as u64 + 1) * SPLIT + SPLIT - 1) as u8;
 
-/// What an encoded one begins with, so that another way to cut buckets can be told from this one.
+/// The prefix of an encoded histogram, so that another division into buckets can be told from this one.
 const FORMAT: char = 'a';
 
-/// Counts of times. Adding two gives what recording everything in one would have given, in whichever order.
+/// Counts of durations. Adding two histograms gives the same result as recording everything in one, in
+/// any order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Histogram(BTreeMap<u8, u64>);
 
 /// Why a text is no histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HistogramError {
-    /// It begins with something else.
+    /// It begins with another prefix.
     #[error("expected a histogram that begins with `{FORMAT}`; it is damaged, or a newer program wrote it")]
     Format,
-    /// One of its parts is wrong.
+    /// One of its parts is invalid.
     #[error("expected part {part} of a histogram to be a step to the next bucket and a count; it is damaged")]
     Part {
-        /// Which, counted from 1.
+        /// The number of the part, counted from 1.
         part: usize,
     },
 }
 
 impl Histogram {
-    /// Counts one time. More than can be counted stays at the most.
+    /// Counts one duration. A counter that reaches the maximum stays there.
     pub fn record(&mut self, time: Duration) {
         self.add(bucket_of(micros(time)), 1);
     }
 
-    /// Takes in what another one has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(bucket, count)| self.add(*bucket, *count));
     }
 
-    /// How many times were recorded.
+    /// Returns how many durations were recorded.
     pub fn count(&self) -> u64 {
         self.0.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
@@ -56,10 +58,11 @@ impl Histogram {
         self.0.is_empty()
     }
 
-    /// The time that this share of all recorded ones does not exceed: 0.5 is the median. Nothing if there are none.
+    /// Returns the duration that this share of all recorded ones does not exceed: 0.5 is the median.
+    /// `None` if there are none.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let all = self.count();
-        // A share that is no number, or lies outside, is taken for the nearest that has a meaning.
+        // A share that is not a number, or lies outside, counts as the nearest valid one.
         let rank = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
         let mut seen = 0_u64;
         let found = self.0.iter().find(|(_, count)| {
@@ -69,7 +72,8 @@ impl Histogram {
         found.map(|(bucket, _)| Duration::from_micros(value_of(*bucket)))
     }
 
-    /// As a short text: for each bucket that has something, how far it lies behind the one before, and its count if that is not one.
+    /// Returns a short text: for each bucket with a count, its distance from the previous such bucket,
+    /// and the count if that is not one.
     pub fn encode(&self) -> String {
         let (mut text, mut last) = (FORMAT.to_string(), 0);
         for (place, (bucket, count)) in self.0.iter().enumerate() {
@@ -83,7 +87,7 @@ impl Histogram {
         text
     }
 
-    /// Reads back what [`encode`](Self::encode) wrote, and nothing else.
+    /// Parses what [`encode`](Self::encode) wrote, and nothing else.
     pub fn parse(text: &str) -> Result<Self, HistogramError> {
         let parts = text.strip_prefix(FORMAT).ok_or(HistogramError::Format)?;
         let mut read = Self::default();
@@ -117,7 +121,7 @@ fn parse_part(part: &str, last: Option<u8>) -> Option<(u8, u64)> {
     (bucket <= LAST).then_some((bucket, count))
 }
 
-/// Digits without a sign and without zeros in front, so that one number has one way to be written.
+/// Parses digits without a sign and without leading zeros, so that each number has only one form.
 pub(super) fn parse_number(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain)
@@ -137,7 +141,8 @@ fn bucket_of(micros: u64) -> u8 {
     ((u64::from(doubling) + 1) * SPLIT + part) as u8
 }
 
-/// The value that differs least, as a part of the truth, from whatever a bucket may hold: between its ends, nearer to the lower.
+/// Returns the value with the least relative error for every duration in a bucket: between its ends,
+/// nearer to the lower.
 fn value_of(bucket: u8) -> u64 {
     let bucket = u64::from(bucket);
     if bucket < SPLIT {
@@ -165,20 +170,20 @@ mod tests {
         histogram
     }
 
-    fn told(value: u64) -> u64 {
+    fn read_back(value: u64) -> u64 {
         value_of(bucket_of(value))
     }
 
     fn is_within_a_ninth(value: u64) -> bool {
-        u128::from(told(value).abs_diff(value)) * 9 <= u128::from(value)
+        u128::from(read_back(value).abs_diff(value)) * 9 <= u128::from(value)
     }
 
     #[test]
     fn a_value_is_told_within_a_ninth() {
         assert!((0..1_000_000).all(is_within_a_ninth));
-        assert!((0..8).all(|value| told(value) == value));
-        // The bound is met, so it cannot be said to be better.
-        assert_eq!((told(9), told(u64::MAX) > u64::MAX / 10 * 8), (8, true));
+        assert!((0..8).all(|value| read_back(value) == value));
+        // The bound is reached, so a tighter one does not hold.
+        assert_eq!((read_back(9), read_back(u64::MAX) > u64::MAX / 10 * 8), (8, true));
     }
 
     #[test]

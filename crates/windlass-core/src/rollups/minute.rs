@@ -1,4 +1,4 @@
-//! What is kept of one minute of one job type.
+//! The statistics of one minute of one job type.
 
 use std::time::Duration;
 
@@ -14,57 +14,57 @@ const MICROS: i64 = 60_000_000;
 pub struct Minute(i64);
 
 impl Minute {
-    /// The one in which an instant lies.
+    /// Returns the minute in which an instant lies.
     pub fn of(at: Timestamp) -> Self {
         Self(at.as_micros().div_euclid(MICROS))
     }
 
-    /// As a store keeps it.
+    /// Creates a minute from the number that a store keeps.
     pub const fn from_number(number: i64) -> Self {
         Self(number)
     }
 
-    /// For a store to keep.
+    /// Returns the number for a store to keep.
     pub const fn number(self) -> i64 {
         self.0
     }
 
-    /// Its first instant.
+    /// Returns its first instant.
     pub fn start(self) -> Timestamp {
         Timestamp::from_micros(self.0.saturating_mul(MICROS))
     }
 }
 
-/// The minutes before this one are older than `kept`.
+/// Returns the minute before which all minutes are older than `kept`.
 pub fn forget_before(now: Timestamp, kept: Duration) -> Minute {
     Minute::of(now.minus(kept))
 }
 
-/// What a row is about.
+/// The key of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RollupKey {
-    /// Which minute.
+    /// The minute.
     pub minute: Minute,
-    /// Which queue.
+    /// The queue.
     pub queue: QueueName,
-    /// Which job type.
+    /// The job type.
     pub job_type: TypeName,
 }
 
-/// What happened in some time.
+/// The statistics of a span of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Jobs stored.
     pub enqueued: u64,
     /// Attempts begun by workers.
     pub started: u64,
-    /// Jobs done.
+    /// Jobs that succeeded.
     pub succeeded: u64,
-    /// Attempts that failed, with another try ahead.
+    /// Attempts that failed, with a retry ahead.
     pub retried: u64,
-    /// Times a job was given up: one that was started over may die again.
+    /// Times a job died: a job that was restarted may die again.
     pub dead: u64,
-    /// Jobs stopped, expired, discarded by their handler or purged.
+    /// Jobs that were cancelled, expired, discarded by their handler or purged.
     pub cancelled: u64,
     /// How long jobs had been due when they were claimed.
     pub waits: Histogram,
@@ -73,7 +73,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What happened between two looks at the totals of a type. What went down was restored or removed, and counts as nothing.
+    /// Returns the growth between two reads of the totals of a type. A total that decreased was restored
+    /// or removed, and counts as zero.
     pub fn between(before: Totals, after: Totals) -> Self {
         Self {
             enqueued: after.enqueued.saturating_sub(before.enqueued),
@@ -85,7 +86,7 @@ impl Tally {
         }
     }
 
-    /// Takes in what happened besides.
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Self) {
         let add = |ours: &mut u64, theirs: u64| *ours = ours.saturating_add(theirs);
         add(&mut self.enqueued, other.enqueued);
@@ -98,17 +99,17 @@ impl Tally {
         self.runs.merge(&other.runs);
     }
 
-    /// Whether nothing happened.
+    /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.counts() == [0; 6] && self.waits.is_empty() && self.runs.is_empty()
     }
 
-    /// The counts in one order: enqueued, started, succeeded, retried, dead, cancelled.
+    /// Returns the counts in a fixed order: enqueued, started, succeeded, retried, dead, cancelled.
     pub fn counts(&self) -> [u64; 6] {
         [self.enqueued, self.started, self.succeeded, self.retried, self.dead, self.cancelled]
     }
 
-    /// From what a store has kept. Nothing if that cannot be read.
+    /// Parses what a store has kept. `None` if that cannot be read.
     pub fn from_store(counts: [u64; 6], waits: &str, runs: &str) -> Option<Self> {
         let [enqueued, started, succeeded, retried, dead, cancelled] = counts;
         let (waits, runs) = (Histogram::parse(waits).ok()?, Histogram::parse(runs).ok()?);
@@ -116,11 +117,11 @@ impl Tally {
     }
 }
 
-/// One minute of one type.
+/// The statistics of one minute of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollup {
-    /// What it is about.
+    /// The minute, queue and type.
     pub key: RollupKey,
-    /// What happened.
+    /// The statistics.
     pub tally: Tally,
 }

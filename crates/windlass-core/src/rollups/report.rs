@@ -1,4 +1,4 @@
-//! Minutes added up for people: by minute, hour or day, and in all.
+//! Rollups added up for people: by minute, hour or day, and in total.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::minute::{Minute, Rollup, Tally};
 use crate::clock::Timestamp;
 use crate::limits::{REPORT_ROWS_MAX, REPORT_SLOTS_MAX};
 
-/// What is added up.
+/// The unit by which rollups are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// Each minute.
@@ -18,7 +18,7 @@ pub enum By {
 }
 
 impl By {
-    /// The word.
+    /// Returns the unit as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Minute => "minute",
@@ -35,7 +35,7 @@ impl By {
         }
     }
 
-    /// How many lines without anything lie between these two.
+    /// Returns how many empty lines lie between these two instants.
     pub fn between(self, earlier: Timestamp, later: Timestamp) -> i64 {
         let rollups = self.start_of(Minute::of(later)).number() - self.start_of(Minute::of(earlier)).number();
         (rollups / self.rollups() - 1).max(0)
@@ -46,7 +46,7 @@ impl By {
         Minute::from_number(number - number.rem_euclid(self.rollups()))
     }
 
-    /// Refuses a range that nobody could look at, or that is none.
+    /// Refuses a range that is too long for people to read, or empty.
     pub fn check(self, from: Timestamp, until: Timestamp) -> Result<(), RangeError> {
         if from >= until {
             return Err(RangeError::Empty { from, until });
@@ -60,13 +60,13 @@ impl By {
     }
 }
 
-/// Why a range cannot be told.
+/// Why a range cannot be reported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// It ends before it begins.
+    /// It does not begin before it ends.
     #[error("expected a range that begins before it ends, got {from} to {until}")]
     Empty {
-        /// Its begin.
+        /// Its beginning.
         from: Timestamp,
         /// Its end.
         until: Timestamp,
@@ -77,12 +77,12 @@ pub enum RangeError {
         by.as_str()
     )]
     TooFine {
-        /// What was to be added up.
+        /// The unit by which to add up.
         by: By,
-        /// How many of them the range has.
+        /// The number of units in the range.
         slots: i64,
     },
-    /// More happened in it than is read at once.
+    /// It has more rows than one report reads.
     #[error(
         "expected a range with at most {REPORT_ROWS_MAX} minutes in which a job type had something to do, got more; ask for a shorter \
          range, or for one queue or type"
@@ -90,7 +90,7 @@ pub enum RangeError {
     TooMuch,
 }
 
-/// Minutes added up.
+/// A report of rollups that are added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     by: By,
@@ -99,7 +99,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of nothing yet.
+    /// Creates an empty report.
     pub fn new(by: By) -> Self {
         Self { by, slots: BTreeMap::new(), total: Tally::default() }
     }
@@ -110,12 +110,12 @@ impl Report {
         self.total.merge(&row.tally);
     }
 
-    /// Those in which something happened, by the instant at which they begin.
+    /// Returns the units in which something happened, by the instant at which they begin.
     pub fn slots(&self) -> impl Iterator<Item = (Timestamp, &Tally)> {
         self.slots.iter().map(|(minute, tally)| (minute.start(), tally))
     }
 
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> &Tally {
         &self.total
     }

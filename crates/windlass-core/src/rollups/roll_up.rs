@@ -1,7 +1,9 @@
-//! What a rollup round books: the difference between the totals now and those of the last round, and what workers have seen since.
+//! Decides what a rollup round adds: the difference between the current totals and those of the last
+//! round, and the samples of workers since.
 //!
-//! Pure. What a store has goes in; the rows that it would change are named, so that they can be read; and what they become comes
-//! out, with the watermark that says so. A store applies that as a whole, or not at all if somebody else was faster.
+//! Pure. The contents of a store go in. The keys of the rows that change come out, so that the rows can
+//! be read. Then the new rows come out, with the watermark that includes them. A store applies that as a
+//! whole, or not at all if another process was faster.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use crate::limits::FOLD_ROWS_MAX;
 use crate::names::{QueueName, TypeName};
 use crate::schedules::next_version;
 
-/// What is booked, before it is known what was there.
+/// What a round adds, before the stored rows are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollUp {
     read: u64,
@@ -24,30 +26,30 @@ pub struct RollUp {
     is_marked: bool,
     bookings: BTreeMap<RollupKey, Tally>,
     rolled_up: Vec<u64>,
-    /// What cannot be read. It is left out, and goes.
+    /// The texts that cannot be read. They are left out, and deleted.
     pub damaged: Vec<Damage>,
     /// Something is left for another round.
     pub more: bool,
 }
 
-/// What cannot be read.
+/// A stored text that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// What a worker has seen.
+    /// The sample of a worker.
     #[error("sample {id}")]
     Sample {
-        /// Which.
+        /// The id of the sample.
         id: u64,
-        /// What is wrong.
+        /// Why it cannot be read.
         #[source]
         why: SampleError,
     },
-    /// Up to where totals are booked: they begin anew from now.
+    /// The watermark: the totals are counted anew from now.
     #[error("the watermark of booked totals")]
     Watermark,
 }
 
-/// Decides what is booked. Nothing if there is nothing to book.
+/// Decides what a round adds. `None` if there is nothing to add.
 pub fn roll_up(rollup_input: RollupInput) -> Option<RollUp> {
     let stored = rollup_input.watermark.as_ref().map(|watermark| watermark.text.as_str());
     let before = stored.map(Watermark::parse);
@@ -72,12 +74,13 @@ pub fn roll_up(rollup_input: RollupInput) -> Option<RollUp> {
 }
 
 impl RollUp {
-    /// The rows that this changes. They are to be read before it can be applied.
+    /// Returns the keys of the rows that this changes. The rows must be read before it can be applied.
     pub fn keys(&self) -> Vec<RollupKey> {
         self.bookings.keys().cloned().collect()
     }
 
-    /// What is asked of the store, given what is kept of those rows. One that could not be read is written anew.
+    /// Returns the change to request from the store, given the stored rows. A row that could not be read
+    /// is replaced.
     pub fn onto(self, kept: Vec<Rollup>) -> RollupChange {
         let mut rows = self.bookings;
         for row in kept {
@@ -94,7 +97,8 @@ impl RollUp {
         }
     }
 
-    /// What happened before anybody looked is booked nowhere: it was not now. A type that the watermark does not know is new.
+    /// Adds the growth of the totals. Totals from before the first round are added nowhere: they did not
+    /// happen now. A type that the watermark does not contain is new.
     fn book_totals(&mut self, totals: Vec<((QueueName, TypeName), Totals)>, is_known: bool) {
         let (minute, now) = (Minute::of(self.now), BTreeMap::from_iter(totals));
         let gone = self.watermark.0.len();
@@ -108,7 +112,7 @@ impl RollUp {
             let tally = Tally::between(before.unwrap_or_default(), after);
             let is_booked = is_known && !tally.is_empty();
             if is_booked && self.bookings.len() >= FOLD_ROWS_MAX {
-                // Its old mark stays, so the next round finds the difference.
+                // Its old watermark stays, so the next round finds the difference.
                 self.more = true;
                 continue;
             }

@@ -1,4 +1,5 @@
-//! What a worker has seen since it last told its store: how many attempts it began, how long they had waited and how long they ran.
+//! What a worker has measured since its last flush: how many attempts it began, how long they had waited
+//! and how long they ran.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,40 +8,42 @@ use super::histogram::{Histogram, parse_number};
 use crate::limits::{SAMPLE_AGE_MAX, SAMPLE_BYTES_MAX};
 use crate::names::{QueueName, TypeName};
 
-/// What was seen of one type.
+/// The measurements of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Its queue.
     pub queue: QueueName,
-    /// Which.
+    /// The type.
     pub job_type: TypeName,
     /// Attempts begun.
     pub started: u64,
     /// How long they had been due when they were claimed.
     pub waits: Histogram,
-    /// How long those took that ended.
+    /// How long the ended attempts took.
     pub runs: Histogram,
 }
 
-/// What a store appends. It is text to a store, which does not look into it: one that is damaged spoils nothing but itself.
+/// A sample as a store appends it. A store treats it as text and does not parse it: a damaged sample
+/// affects nothing but itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// So long ago it was seen. A duration, so that no worker's clock is asked.
+    /// How long ago it was measured. A duration, so that no worker's clock is used.
     pub ago: Duration,
-    /// What was seen, a line for each type.
+    /// The measurements, a line for each type.
     pub text: String,
 }
 
-/// Why a text is no delta.
+/// Why a text is no sample.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected line {line} of a sample to be a queue, a type, a count and two histograms; it is damaged")]
 pub struct SampleError {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
 }
 
 impl Sample {
-    /// All that was seen so long ago, in as many parts as it takes for none to be longer than [`SAMPLE_BYTES_MAX`].
+    /// Returns all measurements of this age, in as many parts as needed so that none is longer than
+    /// [`SAMPLE_BYTES_MAX`].
     pub fn parts<'a>(ago: Duration, seen: impl IntoIterator<Item = &'a Seen>) -> Vec<Self> {
         let (ago, mut parts) = (ago.min(SAMPLE_AGE_MAX), Vec::<Self>::new());
         for line in seen.into_iter().map(line) {
@@ -60,7 +63,7 @@ fn line(seen: &Seen) -> String {
     line
 }
 
-/// Reads the text of a sample; as a whole or not at all.
+/// Parses the text of a sample; as a whole or not at all.
 pub fn parse(text: &str) -> Result<Vec<Seen>, SampleError> {
     let lines = text.lines().enumerate();
     lines.map(|(at, line)| parse_line(line).ok_or(SampleError { line: at + 1 })).collect()

@@ -47,9 +47,9 @@ fn key(at: Timestamp, name: &str) -> RollupKey {
     RollupKey { minute: Minute::of(at), queue, job_type }
 }
 
-/// What a round does to a store without rows.
+/// Returns the rows that a round writes to a store without rows.
 fn rows_of(rollup_input: RollupInput) -> Vec<(RollupKey, Tally)> {
-    let change = roll_up(rollup_input).expect("there is something to book").onto(Vec::new());
+    let change = roll_up(rollup_input).expect("the round has something to add").onto(Vec::new());
     change.rows.into_iter().map(|row| (row.key, row.tally)).collect()
 }
 
@@ -121,12 +121,12 @@ fn samples_go_to_their_own_rollups_and_onto_what_is_there() {
     assert!(roll_up.more);
     let kept = Rollup { key: key(before, "a"), tally: Tally { enqueued: 7, started: 4, ..Tally::default() } };
     let change = roll_up.onto(vec![kept]);
-    let told: Vec<_> = change
+    let sums: Vec<_> = change
         .rows
         .iter()
         .map(|row| (row.key.clone(), row.tally.enqueued, row.tally.started, row.tally.waits.count()))
         .collect();
-    assert_eq!(told, [(key(before, "a"), 7, 9, 5), (key(before, "b"), 0, 1, 1), (key(now(), "a"), 1, 1, 1)]);
+    assert_eq!(sums, [(key(before, "a"), 7, 9, 5), (key(before, "b"), 0, 1, 1), (key(now(), "a"), 1, 1, 1)]);
     assert_eq!(change.rolled_up, [5, 6, 9]);
 }
 
@@ -196,15 +196,15 @@ fn a_report_adds_up_by_hour_and_day_and_in_all() {
     };
     let rows =
         [row("2027-06-01T09:59:59Z", 1), row("2027-06-01T10:00:00Z", 2), row("2027-06-02T10:00:00Z", 4)];
-    let told = |by: By| -> Vec<_> {
+    let sums = |by: By| -> Vec<_> {
         let mut report = Report::new(by);
         rows.iter().for_each(|row| report.add(row));
         assert_eq!(report.total().enqueued, 7);
         report.slots().map(|(at, tally)| (at.to_string(), tally.enqueued)).collect()
     };
-    assert_eq!(told(By::Minute).len(), 3);
-    assert_eq!(told(By::Hour)[0], ("2027-06-01T09:00:00.000Z".to_owned(), 1));
-    assert_eq!(told(By::Day)[0], ("2027-06-01T00:00:00.000Z".to_owned(), 3));
+    assert_eq!(sums(By::Minute).len(), 3);
+    assert_eq!(sums(By::Hour)[0], ("2027-06-01T09:00:00.000Z".to_owned(), 1));
+    assert_eq!(sums(By::Day)[0], ("2027-06-01T00:00:00.000Z".to_owned(), 3));
 }
 
 #[test]
@@ -219,7 +219,8 @@ fn a_range_that_is_none_or_too_fine_is_refused() {
 }
 
 proptest! {
-    /// However totals grow and whoever is overtaken, the sum of what is booked is how much they have grown.
+    /// However totals grow and whichever round is overtaken, the sum of the booked counts is the growth
+    /// of the totals.
     #[test]
     fn rounds_of_any_length_book_all_that_totals_have_grown(steps in prop::collection::vec((0_u64..5, any::<bool>()), 1..40)) {
         let (mut watermark, mut grown, mut booked) = (marked(0, &[]), 0, 0);

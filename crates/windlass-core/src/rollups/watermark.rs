@@ -1,4 +1,4 @@
-//! Up to where the totals of a store have been booked.
+//! The point up to which the totals of a store are in the rollups.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,12 +7,12 @@ use super::histogram::parse_number;
 use crate::admin::Totals;
 use crate::names::{QueueName, TypeName};
 
-/// The totals of each type that are in the minutes already.
+/// The totals of each type that are in the rollups already.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watermark(pub BTreeMap<(QueueName, TypeName), Totals>);
 
 impl Watermark {
-    /// As text, a line for each type.
+    /// Returns the text, a line for each type.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         for ((queue, job_type), t) in &self.0 {
@@ -26,7 +26,7 @@ impl Watermark {
         text
     }
 
-    /// Reads it back. Nothing if it is damaged.
+    /// Parses the text. `None` if it is damaged.
     pub fn parse(text: &str) -> Option<Self> {
         text.lines().map(parse_line).collect::<Option<_>>().map(Self)
     }
@@ -42,7 +42,7 @@ fn parse_line(line: &str) -> Option<((QueueName, TypeName), Totals)> {
         retried: number()?,
         dead: number()?,
         cancelled: number()?,
-        // A watermark that was written before this was counted ends here.
+        // A watermark that was written before `started_over` was counted ends here.
         started_over: words.next().map_or(Some(0), parse_number)?,
     };
     words.next().is_none().then_some((key, totals))

@@ -1,11 +1,11 @@
-//! Running a schedule for a time that has passed: which ticks lie in it, before anything is made of them.
+//! Running a schedule for a time that has passed: lists the ticks in it, before jobs are made.
 
 use super::catch_up::before;
 use super::{Holidays, Schedule};
 use crate::clock::Timestamp;
 use crate::limits::{BACKFILL_MAX, SCHEDULE_SEARCH_MAX};
 
-/// Why a range cannot be filled.
+/// Why a range cannot be backfilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BackfillError {
     /// It ends before it begins, or contains nothing.
@@ -16,17 +16,17 @@ pub enum BackfillError {
         /// Where it ends.
         to: Timestamp,
     },
-    /// What lies ahead runs by itself.
+    /// It contains the future, whose ticks run by themselves.
     #[error(
-        "expected a range that has passed, got one that ends at {to}, while it is {now}; what lies ahead runs by itself"
+        "expected a range that has passed, got one that ends at {to}, while it is {now}; future ticks run by themselves"
     )]
     Ahead {
         /// Where it ends.
         to: Timestamp,
-        /// What time it is.
+        /// The current time.
         now: Timestamp,
     },
-    /// It is too long to be looked at.
+    /// It is too long to be searched.
     #[error("expected a range of at most fifty years, got {from} to {to}; fill it in parts")]
     TooLong {
         /// Where it begins.
@@ -36,16 +36,16 @@ pub enum BackfillError {
     },
     /// It has too many ticks.
     #[error(
-        "expected a range of at most {BACKFILL_MAX} ticks, got more; so many end at {reached}: fill it in parts"
+        "expected a range of at most {BACKFILL_MAX} ticks, got more; tick {BACKFILL_MAX} is at {reached}: fill it in parts"
     )]
     TooMany {
-        /// The last tick that would still be taken.
+        /// The last tick that would still be accepted.
         reached: Timestamp,
     },
 }
 
-/// The ticks at or after `from` and before `to`, so that ranges that follow each other share none. What runs already or
-/// has run is for the store to say: a tick makes one job.
+/// Returns the ticks at or after `from` and before `to`, so that ranges that follow each other share
+/// none. The store decides which ticks run already or have run: a tick makes one job.
 pub fn backfill(
     schedule: &Schedule,
     holidays: &Holidays,

@@ -13,41 +13,41 @@ use crate::clock::Timestamp;
 pub enum Cadence {
     /// A cron expression.
     Cron(Cron),
-    /// Every so often, by elapsed time.
+    /// At an interval of elapsed time.
     Every {
         /// The interval, in whole seconds.
         interval: Duration,
-        /// What it counts from, and before which there is no tick. Without it, and without a window, it counts from
-        /// the start of 1970 in UTC, so that all processes agree.
+        /// The instant from which it counts, and before which there is no tick. Without it, and without a
+        /// window, it counts from the start of 1970 in UTC, so that all processes agree.
         from: Option<Timestamp>,
     },
     /// Every day at these times.
     Daily {
-        /// In order, each once.
+        /// The times, in order, each once.
         at: Vec<TimeOfDay>,
     },
     /// On these days of the week at these times.
     Weekly {
-        /// Which days.
+        /// The days.
         on: Weekdays,
-        /// In order, each once.
+        /// The times, in order, each once.
         at: Vec<TimeOfDay>,
     },
 }
 
-/// What a cadence does when clocks change.
+/// How a cadence behaves when clocks change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockRule {
-    /// It has nothing to do with clocks: elapsed time counts.
+    /// It ignores clocks: elapsed time counts.
     Elapsed,
-    /// A beat on the face of the clock: it runs whenever the clock shows a time that fits.
+    /// A beat by the time that clocks show: it runs whenever the clock shows a matching time.
     Liveness,
     /// An appointment: it runs once, right after the gap if its time is left out.
     Appointment,
 }
 
 impl Cadence {
-    /// What it does when clocks change.
+    /// Returns how it behaves when clocks change.
     pub fn clock_rule(&self) -> ClockRule {
         match self {
             Self::Every { .. } => ClockRule::Elapsed,
@@ -56,7 +56,7 @@ impl Cadence {
         }
     }
 
-    /// All its times of day, in order; none if it follows elapsed time.
+    /// Returns all its times of day, in order; none if it follows elapsed time.
     pub(super) fn times(&self) -> Vec<TimeOfDay> {
         match self {
             Self::Cron(cron) => cron.times(),
@@ -74,7 +74,7 @@ impl Cadence {
         }
     }
 
-    /// Whether it runs in the month of a date at all, so that a search can leave out whole months.
+    /// Whether it runs in the month of a date at all, so that a search can skip whole months.
     pub(super) fn runs_in_month_of(&self, date: Date) -> bool {
         match self {
             Self::Cron(cron) => cron.runs_in(date),
@@ -101,12 +101,12 @@ fn times(at: &[TimeOfDay]) -> String {
     at.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// An instant of whole seconds, as a schedule's start is.
+/// Returns the text of an instant of whole seconds, such as a schedule's start.
 pub(super) fn whole_seconds(instant: Timestamp) -> String {
     instant.to_string().replace(".000Z", "Z")
 }
 
-/// The span without loss, in the largest units: `1h 30m`, `7d`.
+/// Returns the exact span, in the largest units: `1h 30m`, `7d`.
 pub(super) fn exact(interval: Duration) -> String {
     let mut left = interval.as_secs();
     let mut parts = Vec::new();

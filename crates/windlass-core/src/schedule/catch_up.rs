@@ -1,5 +1,5 @@
-//! What happens to ticks that nobody saw, because no process ran or none led: they are dropped, run as one, or run one
-//! by one.
+//! Decides about ticks that no process noticed in time, because no process ran or none led: they are
+//! dropped, run as one, or run one by one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,18 +14,19 @@ use crate::span::{self, show_span};
 
 /// What happens to missed ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-// What is unknown is left alone: it is part of what stores keep, and after a rollback they keep what a newer version wrote. Whoever
-// reads a configuration looks for wrong keys there.
+// Unknown fields are ignored: this is part of what stores keep, and after a rollback they keep what a
+// newer version wrote. The reader of a configuration checks for wrong keys itself.
 #[serde(default)]
 pub struct CatchUp {
-    /// Which of them run.
+    /// Which missed ticks run.
     pub missed: Missed,
-    /// With [`Missed::RunAll`], no more than so many missed ones at once, the newest.
+    /// With [`Missed::RunAll`], the maximum number of missed ticks that run at once, the newest.
     pub limit: u32,
-    /// None that is later than this, not even within the grace; however late, if nothing is said.
+    /// No tick runs later than this, not even within the grace; without a value there is no limit.
     #[serde(with = "span::optional_text")]
     pub lateness: Option<Duration>,
-    /// A tick that is seen no later than this was not missed, and runs whatever becomes of missed ones.
+    /// A tick that is noticed no later than this was not missed, and runs whatever happens to missed
+    /// ones.
     #[serde(with = "span::text")]
     pub grace: Duration,
 }
@@ -34,12 +35,12 @@ pub struct CatchUp {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missed {
-    /// None; only what is seen in time runs.
+    /// None; only ticks that are noticed in time run.
     Skip,
-    /// The newest, for all of them, unless one in time runs anyway.
+    /// The newest, in place of all of them, unless one in time runs anyway.
     #[default]
     RunOnce,
-    /// Each.
+    /// Each of them.
     RunAll,
 }
 
@@ -52,27 +53,28 @@ impl Default for CatchUp {
 /// Why a policy for missed ticks was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CatchUpError {
-    /// It would run none of them, or more than can be made at once.
+    /// It would run none of them, or more than can be enqueued at once.
     #[error("expected a `limit` from 1 to {CATCH_UP_MAX}, got {got}; write `missed = \"skip\"` to run none")]
     Limit {
-        /// How many.
+        /// The given value.
         got: u32,
     },
-    /// A span in which nothing could ever be seen, or one that never ends.
+    /// A span in which no tick could ever be noticed, or one that never ends.
     #[error(
         "expected a `{name}` from {} to {}, got {}", show_span(CATCH_UP_SPAN_MIN), show_span(CATCH_UP_SPAN_MAX),
         show_span(*.got)
     )]
     Span {
-        /// Which one.
+        /// The name of the span.
         name: &'static str,
-        /// How long.
+        /// The given value.
         got: Duration,
     },
 }
 
 impl CatchUp {
-    /// Whether it can be kept. It is checked where it is declared; [`catch_up`] is safe with any.
+    /// Checks whether it can be stored. It is checked where it is declared; [`catch_up`] is safe with any
+    /// value.
     pub fn check(&self) -> Result<(), CatchUpError> {
         let is_in_range = |span: &Duration| (CATCH_UP_SPAN_MIN..=CATCH_UP_SPAN_MAX).contains(span);
         if !(1..=CATCH_UP_MAX).contains(&self.limit) {
@@ -88,51 +90,51 @@ impl CatchUp {
     }
 }
 
-/// What is known of a schedule apart from its text.
+/// The state of a schedule apart from its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Everything up to here is decided. For a schedule that was never looked at it is the instant at which it was
-    /// stored, so that it does not catch up on what was before it. When its text changes, or when it is resumed, it is
-    /// the instant of that.
+    /// Everything up to here is decided. For a schedule that was never checked, it is the instant at
+    /// which the schedule was stored, so that it does not catch up on earlier ticks. When its text
+    /// changes, or when it is resumed, it is the instant of that change.
     pub decided_until: Timestamp,
-    /// Whether it is paused. What falls due meanwhile is dropped. A store that takes a decision must also compare that it was
-    /// made after the last pause: `decided_until` alone does not change by one.
+    /// Whether it is paused. Ticks that come meanwhile are dropped. A store that applies a decision must
+    /// also verify that it was made after the last pause: a pause alone does not change `decided_until`.
     pub is_paused: bool,
-    /// A tick that somebody asked to leave out.
+    /// A tick that an operator skipped.
     pub skip: Option<Timestamp>,
 }
 
-/// What is to be done now: all that was decided about the ticks after `decided_from` and up to `decided_until`.
+/// The decision for now, about all ticks after `decided_from` and up to `decided_until`.
 ///
-/// Two processes may decide at the same time. A store takes a decision only if what it has is decided until
-/// `decided_from`, and then has decided until `decided_until`: compared and set by one statement.
+/// Two processes may decide at the same time. A store applies a decision only if its own state is decided
+/// until `decided_from`, and then sets it to `decided_until`: compared and set by one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
     /// The ticks that run, oldest first.
     pub run: Vec<Timestamp>,
-    /// Ticks that were seen too late, whether they run now or not.
+    /// Ticks that were noticed too late, whether they run now or not.
     pub missed: Tally,
-    /// Ticks that do not run and never will, and no other runs for them.
+    /// Ticks that do not run and never will, and no other tick runs in their place.
     pub dropped: Tally,
-    /// The tick that was left out because somebody asked for it.
+    /// The tick that was skipped on request.
     pub skipped: Option<Timestamp>,
     /// The [`Standing::decided_until`] that this was decided from.
     pub decided_from: Timestamp,
-    /// The next one. It never goes back.
+    /// The next [`Standing::decided_until`]. It never goes back.
     pub decided_until: Timestamp,
 }
 
-/// Some ticks.
+/// A number of ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many; [`MISSED_COUNTED_MAX`] stands for that many or more.
+    /// The number; [`MISSED_COUNTED_MAX`] means that many or more.
     pub count: u32,
     /// The first of them.
     pub first: Option<Timestamp>,
 }
 
-/// Decides about all ticks that are not decided yet, up to `now`. If the clock was set back, nothing runs again. It
-/// looks back no further than fifty years.
+/// Decides about all ticks that are not decided yet, up to `now`. If the clock was set back, nothing runs
+/// again. The search goes back no further than fifty years.
 pub fn catch_up(
     schedule: &Schedule,
     holidays: &Holidays,
@@ -141,7 +143,7 @@ pub fn catch_up(
     now: Timestamp,
 ) -> Due {
     let decided_from = standing.decided_until;
-    // Outside of the calendar there is no schedule, and such a clock must not decide for all time.
+    // Outside the calendar there is no schedule, and such a clock must not decide for all time.
     let decided_until = if is_in_calendar(now) { decided_from.max(now) } else { decided_from };
     let nothing = Due { decided_until, ..Due::nothing(decided_from) };
     if decided_until == decided_from {
@@ -160,12 +162,14 @@ pub fn catch_up(
 }
 
 impl CatchUp {
-    /// What is too late to run was missed, whatever the grace.
+    /// Returns after how long a tick counts as missed: a tick that is too late to run was missed,
+    /// whatever the grace.
     fn grace_or_lateness(&self) -> Duration {
         self.lateness.map_or(self.grace, |lateness| lateness.min(self.grace))
     }
 
-    /// The ticks that run. Those in time were not missed, so all of them do, as many as can be made at once: one tick is one job.
+    /// Returns the ticks that run. The ticks in time were not missed, so all of them run, up to the
+    /// number that can be enqueued at once: one tick is one job.
     fn choose(
         &self,
         find: &Finder<'_>,
@@ -178,7 +182,7 @@ impl CatchUp {
         let room = CATCH_UP_MAX.saturating_sub(u32::try_from(in_time.len()).unwrap_or(u32::MAX));
         let of_missed = match self.missed {
             Missed::Skip => 0,
-            // One in time stands for all that were missed.
+            // One tick in time runs in place of all that were missed.
             Missed::RunOnce => u32::from(in_time.is_empty()),
             Missed::RunAll => self.limit.min(room),
         };
@@ -187,7 +191,7 @@ impl CatchUp {
         run
     }
 
-    /// The ticks that nothing runs for.
+    /// Returns the ticks for which nothing runs.
     fn dropped(
         &self,
         find: &Finder<'_>,
@@ -216,7 +220,7 @@ impl Due {
     }
 }
 
-/// The last instant before another.
+/// Returns the last instant before another.
 pub(super) fn before(instant: Timestamp) -> Timestamp {
     instant.minus(Duration::from_micros(1))
 }
@@ -228,7 +232,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// All ticks but the one that is left out.
+    /// Returns all ticks except the skipped one.
     fn ticks(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = Timestamp> {
         let ticks = self.schedule.ticks_between(after, until, self.holidays);
         ticks.filter(|tick| Some(*tick) != self.skip)
@@ -238,7 +242,7 @@ impl Finder<'_> {
         self.schedule.ticks_between(before(instant), instant, self.holidays).next().is_some()
     }
 
-    /// How many ticks there are, as far as they are counted, and the first.
+    /// Returns the number of ticks, as far as they are counted, and the first.
     fn count(&self, after: Timestamp, until: Timestamp) -> Tally {
         let mut tally = Tally::default();
         for tick in self.ticks(after, until).take(MISSED_COUNTED_MAX as usize) {
@@ -247,7 +251,8 @@ impl Finder<'_> {
         tally
     }
 
-    /// The newest ticks, oldest first. It looks further and further back, since a year of seconds is too long to walk.
+    /// Returns the newest ticks, oldest first. The search goes further and further back, since a year of
+    /// seconds is too long to iterate over.
     fn newest(&self, limit: u32, after: Timestamp, until: Timestamp) -> Vec<Timestamp> {
         let limit = limit as usize;
         let mut back = Duration::from_secs(60);

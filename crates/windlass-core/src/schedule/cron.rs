@@ -1,4 +1,4 @@
-//! Cron expressions: five fields, as in the cron of Vixie, with `L` and `#` for days that are counted.
+//! Cron expressions: five fields, as in Vixie cron, with `L` and `#` for counted days.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Reads five fields.
+    /// Parses five fields.
     pub(super) fn parse(fields: &[&str]) -> Result<Self, ScheduleError> {
         let [minute, hour, month_days, month, week_days] = fields else {
             return Err(ScheduleError::CronFields { got: fields.len() });
@@ -41,7 +41,7 @@ impl Cron {
         })
     }
 
-    /// The expression that a nickname such as `@daily` stands for.
+    /// Returns the expression that a nickname such as `@daily` stands for.
     pub(super) fn nickname(name: &str) -> Option<&'static str> {
         match name.to_ascii_lowercase().as_str() {
             "@hourly" => Some("0 * * * *"),
@@ -53,15 +53,17 @@ impl Cron {
         }
     }
 
-    /// Whether it is a beat rather than certain times of day: every minute or the minute begins with `*`, or every hour.
+    /// Whether it is a beat rather than certain times of day: every minute or the minute begins with `*`,
+    /// or every hour.
     ///
-    /// It decides what happens when clocks change. `*/5 9-16 * * *` and `0 * * * *` are beats and follow elapsed time;
-    /// `30 2 * * *`, `0 2,14 * * *` and `0 */12 * * *` are appointments and are kept, each once.
+    /// It decides what happens when clocks change. `*/5 9-16 * * *` and `0 * * * *` are beats and follow
+    /// elapsed time; `30 2 * * *`, `0 2,14 * * *` and `0 */12 * * *` are appointments and are kept, each
+    /// once.
     pub fn is_beat(&self) -> bool {
         self.minute.is_star() || self.minute.is_every() || self.hour.is_every()
     }
 
-    /// All times of day, in order.
+    /// Returns all times of day, in order.
     pub(super) fn times(&self) -> Vec<TimeOfDay> {
         let hours = self.hour.values();
         let times = hours.flat_map(|hour| {
@@ -70,18 +72,19 @@ impl Cron {
         times.collect()
     }
 
-    /// Whether it runs on a date. If both day fields say something, either is enough, as in every cron.
+    /// Whether it runs on a date. If both day fields are restricted, a match of either is enough, as in
+    /// every cron.
     pub(super) fn falls_on(&self, date: Date) -> bool {
         let (by_month, by_week) = (self.month_days.contains(date), self.week_days.contains(date));
         self.runs_in(date) && if self.either_day() { by_month || by_week } else { by_month && by_week }
     }
 
-    /// Whether a day that fits one of the two day fields is enough.
+    /// Whether a day that matches one of the two day fields is enough.
     pub(super) fn either_day(&self) -> bool {
         !self.month_days.is_star() && !self.week_days.is_star()
     }
 
-    /// Whether the day of the week is left open.
+    /// Whether any day of the week matches.
     pub(super) fn is_any_week_day(&self) -> bool {
         self.week_days.every.is_any()
     }

@@ -1,4 +1,4 @@
-//! Why a text is not a schedule: what was expected, what came, what to do.
+//! Why a text is not a schedule: the expected and the given text, and what to do.
 
 use crate::limits::{INTERVAL_MAX, INTERVAL_MIN, SCHEDULE_BYTES_MAX, SCHEDULE_TIMES_MAX};
 use crate::span::show_span;
@@ -7,29 +7,29 @@ use crate::span::show_span;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// Too much text.
+    /// The text is too long.
     #[error(
         "expected a schedule of at most {SCHEDULE_BYTES_MAX} bytes, got {got}; split it into several schedules"
     )]
     TooLong {
-        /// Bytes.
+        /// Its size in bytes.
         got: usize,
     },
-    /// A character that nobody can see.
-    #[error("expected a schedule of printable characters, got {got:?} at character {at}; type it anew")]
+    /// A character that is not visible.
+    #[error("expected a schedule of printable characters, got {got:?} at character {at}; type it again")]
     Unprintable {
-        /// Which.
+        /// The character.
         got: char,
-        /// Where, counted from 1.
+        /// Its position, counted from 1.
         at: usize,
     },
-    /// It begins with nothing known.
+    /// It begins with no known word.
     #[error(
         "expected a schedule such as `*/5 9-16 * * 1-5`, `every 15m`, `daily at 02:00` or `weekly on mon at 09:00`, \
          got {got:?}"
     )]
     UnknownCadence {
-        /// What came.
+        /// The given text.
         got: String,
     },
     /// A cron expression with too few or too many fields.
@@ -38,7 +38,7 @@ pub enum ScheduleError {
          {got}{}", seconds_hint(*.got)
     )]
     CronFields {
-        /// How many.
+        /// The number of fields.
         got: usize,
     },
     /// A field of a cron expression that cannot be read.
@@ -46,9 +46,9 @@ pub enum ScheduleError {
     CronField {
         /// Which field.
         field: &'static str,
-        /// What it takes.
+        /// The values that it accepts.
         expected: &'static str,
-        /// What came.
+        /// The given text.
         got: String,
         /// What to write instead; may be empty.
         hint: &'static str,
@@ -56,7 +56,7 @@ pub enum ScheduleError {
     /// `every` without a span of time.
     #[error("expected a span of time after `every`, such as 30s, 15m, 1h 30m or 7d, got {got:?}")]
     Interval {
-        /// What came.
+        /// The given text.
         got: String,
     },
     /// An interval that is too short or too long.
@@ -66,7 +66,7 @@ pub enum ScheduleError {
         show_span(INTERVAL_MAX)
     )]
     IntervalOutOfRange {
-        /// What came.
+        /// The given text.
         got: String,
     },
     /// An interval that does not fit into the window in which it runs.
@@ -77,26 +77,26 @@ pub enum ScheduleError {
     IntervalOverWindow {
         /// The interval.
         interval: String,
-        /// How long the window is open.
+        /// For how long the window is open.
         window: String,
     },
-    /// `from` with something that is no instant.
+    /// `from` without a valid instant.
     #[error("expected an instant after `from`, such as 2027-01-04T09:00:00Z, got {got:?}")]
     From {
-        /// What came.
+        /// The given text.
         got: String,
     },
-    /// An interval can count from one thing only.
+    /// `from` together with a window: an interval can count from one of them only.
     #[error(
         "expected `from` or a window, got both; an interval with a window or days counts from each opening"
     )]
     FromWithWindow,
-    /// No time of day.
+    /// A text that is no time of day.
     #[error(
         "expected a time of day from 00:00 to 23:59, such as 02:00 or 9:30 (24:00 only ends a window), got {got:?}"
     )]
     Time {
-        /// What came.
+        /// The given text.
         got: String,
     },
     /// Too many times of day.
@@ -104,67 +104,67 @@ pub enum ScheduleError {
         "expected at most {SCHEDULE_TIMES_MAX} times of day, got {got}; write `every` with a window instead"
     )]
     TooManyTimes {
-        /// How many.
+        /// The number of times.
         got: usize,
     },
-    /// No days of the week.
+    /// The days of the week are missing.
     #[error("expected days after `weekly on`, such as `mon`, `mon-fri` or `tue,thu`, got {got:?}")]
     Days {
-        /// What came.
+        /// The given text.
         got: String,
     },
-    /// Days of the week in a cron expression and behind it.
+    /// Days of the week both in a cron expression and after it.
     #[error(
         "expected days of the week in the cron expression or behind it, got both ({got} behind it); write a list without \
          spaces, such as `0 9 * * mon,wed`, or `*` in the fifth field"
     )]
     DaysTwice {
-        /// Those behind it.
+        /// The days after the expression.
         got: String,
     },
     /// A window that cannot be read, or that is empty.
     #[error("expected a window of two different times from 00:00 to 24:00, such as 09:30-16:00, got {got:?}")]
     Window {
-        /// What came.
+        /// The given text.
         got: String,
     },
-    /// A word that belongs to nothing.
+    /// A word that is no known part of a schedule.
     #[error(
         "expected a window such as 09:30-16:00, days such as mon-fri, `except holidays` or a time zone such as \
          Europe/Berlin, got {got:?}{}", did_you_mean(.nearest.as_deref())
     )]
     UnknownPart {
-        /// What came.
+        /// The given text.
         got: String,
-        /// What was perhaps meant.
+        /// A suggestion.
         nearest: Option<String>,
     },
-    /// There is no such time zone.
+    /// The time zone does not exist.
     #[error(
         "expected a time zone such as America/New_York or UTC, got {got:?}{}", did_you_mean(.nearest.as_deref())
     )]
     UnknownZone {
-        /// What came.
+        /// The given text.
         got: String,
-        /// What was perhaps meant.
+        /// A suggestion.
         nearest: Option<String>,
     },
-    /// Something that may be said once was said twice.
+    /// A part that may occur once occurs twice.
     #[error("expected one {what}, got a second one: {got:?}")]
     Twice {
-        /// What.
+        /// The kind of part.
         what: &'static str,
         /// The second one.
         got: String,
     },
-    /// It can be read, but no day and time ever fit it.
+    /// It can be parsed, but no day and time ever match it.
     #[error(
         "expected a schedule that runs some day, got {got:?}, which does not run within fifty years; {hint}"
     )]
     NeverRuns {
         /// The schedule.
         got: String,
-        /// What to look at.
+        /// What to check.
         hint: &'static str,
     },
 }
@@ -180,7 +180,7 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }
 
-/// A text that is wrong because it is huge must not make the error huge.
+/// Shortens a text. A text that is invalid because it is huge must not make the error huge.
 pub(super) fn shortened(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {

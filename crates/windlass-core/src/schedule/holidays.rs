@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use super::error::shortened;
 use crate::limits::{HOLIDAY_NAME_BYTES_MAX, HOLIDAYS_MAX};
 
-/// Dates with names. Empty if nobody gave any. Kept as the text of such a list.
+/// Dates with names; empty if none were given. Stored as the text of such a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Holidays(BTreeMap<Date, String>);
@@ -15,12 +15,12 @@ pub struct Holidays(BTreeMap<Date, String>);
 /// Why a list of holidays was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HolidaysError {
-    /// A line that begins with no date.
+    /// A line that does not begin with a date.
     #[error("line {line}: expected a date and a name, such as `2027-01-01 New Year's Day`, got {got:?}")]
     Date {
-        /// Which line, counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// What came.
+        /// The given text.
         got: String,
     },
     /// A name that is missing, too long or not printable.
@@ -28,26 +28,26 @@ pub enum HolidaysError {
         "line {line}: expected a name of 1 to {HOLIDAY_NAME_BYTES_MAX} printable bytes after the date, got {got:?}"
     )]
     Name {
-        /// Which line, counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// What came.
+        /// The given text.
         got: String,
     },
-    /// The same date again.
+    /// The same date occurs twice.
     #[error("line {line}: expected each date once, got {date} again; put both names on one line")]
     Twice {
-        /// Which line, counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// Which date.
+        /// The date.
         date: String,
     },
-    /// Too many of them.
+    /// The list has too many dates.
     #[error("expected at most {HOLIDAYS_MAX} holidays; leave out those that are long past")]
     TooMany,
 }
 
 impl Holidays {
-    /// Reads a list: a date and a name a line. Empty lines and lines that begin with `#` are left out.
+    /// Parses a list: a date and a name a line. Empty lines and lines that begin with `#` are ignored.
     pub fn parse(text: &str) -> Result<Self, HolidaysError> {
         let mut days = BTreeMap::new();
         for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -66,23 +66,23 @@ impl Holidays {
         Ok(Self(days))
     }
 
-    /// How many there are.
+    /// Returns the number of holidays.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The first and the last date of the list. Whatever lies outside is not known to be a holiday.
+    /// Returns the first and the last date of the list. A date outside them is not known to be a holiday.
     pub fn covers(&self) -> Option<(String, String)> {
         let (first, last) = (self.0.first_key_value()?.0, self.0.last_key_value()?.0);
         Some((first.to_string(), last.to_string()))
     }
 
-    /// All of them in order, as text.
+    /// Returns all of them in order, as text.
     pub fn iter(&self) -> impl Iterator<Item = (String, &str)> {
         self.0.iter().map(|(date, name)| (date.to_string(), name.as_str()))
     }

@@ -1,4 +1,5 @@
-//! Reads a schedule as people write it: a cadence, then in any order a window, days, `except holidays` and a zone.
+//! Parses a schedule as people write it: a cadence, then in any order a window, days, `except holidays`
+//! and a zone.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::clock::Timestamp;
 use crate::limits::SCHEDULE_BYTES_MAX;
 use crate::span::show_span;
 
-/// Reads the text. `zone` is the one that was named apart, if any was.
+/// Parses the text. `zone` is the zone that was given separately, if any.
 pub(super) fn parse(text: &str, zone: Option<Zone>) -> Result<Schedule, ScheduleError> {
     check_text(text)?;
     // People paste dashes that word processors made.
@@ -25,7 +26,7 @@ pub(super) fn parse(text: &str, zone: Option<Zone>) -> Result<Schedule, Schedule
     let schedule = Schedule { cadence, window, zone };
     check_interval(&schedule)?;
     check_days(&schedule)?;
-    // It must read back from where it is kept.
+    // The canonical text must read back from the store.
     check_text(&schedule.to_string())?;
     check_that_it_runs(schedule)
 }
@@ -48,8 +49,8 @@ fn check_interval(schedule: &Schedule) -> Result<(), ScheduleError> {
     }
     let hours = schedule.window.hours_or_all_day();
     let open = Duration::from_secs(60 * hours.minutes());
-    // At its end a window that goes to midnight is closed already. But on a day of 25 hours it would be open, and an
-    // interval of a day would run twice on that day alone.
+    // At its end a window that goes to midnight is closed already. But on a day of 25 hours it would be
+    // open, and an interval of a day would run twice on that day alone.
     if interval > open || (interval == open && !hours.includes_its_end()) {
         let (interval, window) = (show_span(interval), show_span(open));
         return Err(ScheduleError::IntervalOverWindow { interval, window });
@@ -57,8 +58,9 @@ fn check_interval(schedule: &Schedule) -> Result<(), ScheduleError> {
     Ok(())
 }
 
-/// `0 9 * * mon, wed` was meant as `mon,wed`. Read as Mondays that are Wednesdays it never runs, and `0 9 1 * mon, wed`
-/// would run on days that nobody meant.
+/// Refuses days of the week both in the expression and after it. `0 9 * * mon, wed` was meant as
+/// `mon,wed`. Read as Mondays that are Wednesdays it never runs, and `0 9 1 * mon, wed` would run on days
+/// that the author did not mean.
 fn check_days(schedule: &Schedule) -> Result<(), ScheduleError> {
     match &schedule.cadence {
         Cadence::Cron(cron) if schedule.window.days != Weekdays::ALL && !cron.is_any_week_day() => {
@@ -68,9 +70,10 @@ fn check_days(schedule: &Schedule) -> Result<(), ScheduleError> {
     }
 }
 
-/// Any schedule that ever runs does so within the time that is searched, whatever day it is now.
+/// Checks that it runs. Any schedule that ever runs does so within the time that is searched, whatever
+/// day it is now.
 fn check_that_it_runs(schedule: Schedule) -> Result<Schedule, ScheduleError> {
-    /// The start of 2026. A fixed instant, so that the answer does not depend on the day on which it is asked.
+    /// The start of 2026. A fixed instant, so that the result does not depend on the current day.
     const SINCE: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
     let since = match schedule.cadence {
         Cadence::Every { from: Some(from), .. } => from.minus(Duration::from_secs(1)),
@@ -80,8 +83,8 @@ fn check_that_it_runs(schedule: Schedule) -> Result<Schedule, ScheduleError> {
         return Ok(schedule);
     }
     let hint = match (schedule.window.is_always(), &schedule.cadence) {
-        (true, Cadence::Cron(_)) => "look at its day and month: there is no 30 February and no 31 April",
-        (true, _) => "look at its start",
+        (true, Cadence::Cron(_)) => "check its day and month: there is no 30 February and no 31 April",
+        (true, _) => "check its start",
         (false, _) => "its times and days all lie outside of its window: change one of them",
     };
     Err(ScheduleError::NeverRuns { got: schedule.to_string(), hint })

@@ -9,7 +9,7 @@ mod filling;
 mod in_words;
 mod random;
 
-/// A schedule that a test knows to be right.
+/// Parses a schedule that is valid in this test.
 fn schedule(text: &str) -> Schedule {
     Schedule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
@@ -18,7 +18,7 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The next ticks by the clocks of the schedule's zone.
+/// Returns the next ticks by the clocks of the schedule's zone.
 fn next(text: &str, from: &str, count: usize) -> Vec<String> {
     next_without(&Holidays::default(), text, from, count)
 }

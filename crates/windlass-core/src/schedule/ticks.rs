@@ -1,12 +1,13 @@
-//! When a schedule runs: its ticks, one after the other.
+//! The ticks of a schedule, one after the other.
 //!
-//! What happens when clocks change depends on what the cadence is ([`ClockRule`]):
-//! - *elapsed*: nothing; an interval is an interval. Its window opens at the first and closes at the last instant at
-//!   which clocks show those times.
-//! - *beat*: a tick whenever the clock shows a time that fits. What is left out when clocks go forward does not run,
-//!   what is shown twice when they go back runs twice, so that the beat goes on.
-//! - *appointment*: each once. If its time is left out it runs at the instant right after the gap, if its time
-//!   comes twice it runs the first time.
+//! The effect of a clock change depends on the cadence ([`ClockRule`]):
+//! - *elapsed*: no effect; an interval is an interval. Its window opens at the first and closes at the
+//!   last instant at which clocks show those times.
+//! - *beat*: a tick whenever the clock shows a matching time. A time that is left out when clocks go
+//!   forward does not run. A time that is shown twice when they go back runs twice, so that the beat goes
+//!   on.
+//! - *appointment*: each runs once. If its time is left out, it runs at the instant right after the gap.
+//!   If its time comes twice, it runs the first time.
 
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp as Moment};
@@ -16,7 +17,7 @@ mod beat;
 mod appointment;
 
 use appointment::Appointments;
-use beat::Liveness;
+use beat::Beat;
 use interval::{Interval, Openings};
 
 use super::zone::{instant, within_calendar};
@@ -24,12 +25,13 @@ use super::{Cadence, ClockRule, Holidays, Schedule, TimeOfDay};
 use crate::clock::Timestamp;
 use crate::limits::SCHEDULE_SEARCH_MAX;
 
-/// The ticks of a schedule after an instant, in order. It always ends, at the end of the calendar if nowhere else.
+/// The ticks of a schedule after an instant, in order. The sequence always ends, at the latest at the end
+/// of the calendar.
 #[derive(Debug)]
 pub struct Ticks<'a> {
     search: Search<'a>,
     reach: Reach,
-    /// Nothing once there is no further tick.
+    /// The state of the search; `None` once there is no further tick.
     pace: Option<Pace>,
 }
 
@@ -38,38 +40,38 @@ pub struct Ticks<'a> {
 enum Reach {
     /// To an instant.
     Until,
-    /// As long as each comes within fifty years after the one before it.
+    /// As long as each tick comes within fifty years after the previous one.
     Onwards,
 }
 
-/// What a search for the next tick goes by.
+/// The parameters of a search for the next tick.
 #[derive(Debug)]
 struct Search<'a> {
     schedule: &'a Schedule,
     holidays: &'a Holidays,
-    /// Ticks come strictly after it.
+    /// Ticks come strictly after this instant.
     after: Moment,
-    /// Ticks come no later.
+    /// Ticks come no later than this instant.
     until: Moment,
 }
 
-/// Where the search stands.
+/// The state of the search.
 #[derive(Debug)]
 enum Pace {
     Interval(Interval),
     Openings(Openings),
-    Liveness(Liveness),
+    Beat(Beat),
     Appointments(Appointments),
 }
 
 impl<'a> Ticks<'a> {
-    /// All ticks after an instant.
+    /// Returns all ticks after an instant.
     pub(super) fn after(schedule: &'a Schedule, holidays: &'a Holidays, after: Timestamp) -> Self {
         let until = after.plus(SCHEDULE_SEARCH_MAX);
         Self { reach: Reach::Onwards, ..Self::between(schedule, holidays, after, until) }
     }
 
-    /// The ticks after one instant and no later than another.
+    /// Returns the ticks after one instant and no later than another.
     pub(super) fn between(
         schedule: &'a Schedule,
         holidays: &'a Holidays,
@@ -105,7 +107,7 @@ impl Iterator for Ticks<'_> {
 }
 
 impl Pace {
-    /// Nothing if it is plain that there is no tick.
+    /// Returns the start of the search; `None` if it is certain that there is no tick.
     fn of(search: &Search<'_>) -> Option<Self> {
         let Schedule { cadence, window, .. } = search.schedule;
         if let Cadence::Every { interval, from } = cadence {
@@ -115,14 +117,14 @@ impl Pace {
                 false => Self::Openings(Openings::since(search.early_date(), interval)),
             });
         }
-        // A schedule whose times all lie outside of its window must not be searched for fifty years.
+        // A schedule whose times all lie outside its window must not be searched for fifty years.
         let times = cadence.times().into_iter().filter(|time| window.shows_open(*time));
         let times: Vec<TimeOfDay> = times.collect();
         if times.is_empty() {
             return None;
         }
         Some(match cadence.clock_rule() {
-            ClockRule::Liveness => Self::Liveness(Liveness { times }),
+            ClockRule::Liveness => Self::Beat(Beat { times }),
             _ => Self::Appointments(Appointments::since(search.early_date(), times)),
         })
     }
@@ -131,23 +133,23 @@ impl Pace {
         match self {
             Self::Interval(interval) => interval.after(search.after),
             Self::Openings(openings) => openings.next(search),
-            Self::Liveness(beat) => beat.next(search),
+            Self::Beat(beat) => beat.next(search),
             Self::Appointments(appointments) => appointments.next(search),
         }
     }
 }
 
 impl Search<'_> {
-    /// A date that lies early enough: a gap may move an appointment by a whole day, and a window may have opened the
-    /// day before.
+    /// Returns a date that lies early enough: a gap may move an appointment by a whole day, and a window
+    /// may have opened the day before.
     fn early_date(&self) -> Date {
-        /// All of it has instants, in whatever zone.
+        /// Every time of this date has an instant, in every zone.
         const FIRST: Date = jiff::civil::date(-9999, 1, 4);
         let date = self.schedule.zone.date(self.after);
         date.checked_sub(SignedDuration::from_hours(48)).map_or(FIRST, |early| early.max(FIRST))
     }
 
-    /// Whether there is any use in looking at the times of a date.
+    /// Whether a date can have a tick, so that its times must be checked.
     fn may_run_on(&self, date: Date) -> bool {
         self.schedule.cadence.falls_on(date) && self.schedule.window.touches(date, self.holidays)
     }
@@ -156,7 +158,7 @@ impl Search<'_> {
         self.schedule.window.is_open(date, time, self.holidays)
     }
 
-    /// The next date that may fit: months in which the cadence never runs are left out.
+    /// Returns the next date that may have a tick: months in which the cadence never runs are left out.
     fn following(&self, date: Date) -> Option<Date> {
         let next = date.tomorrow().ok()?;
         match self.schedule.cadence.runs_in_month_of(next) {

@@ -1,4 +1,4 @@
-//! What a clock on the wall shows, to the minute: `09:30`.
+//! The time that a wall clock shows, to the minute: `09:30`.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ impl TimeOfDay {
     /// The end of the day.
     pub const END_OF_DAY: Self = Self { minutes: MINUTES_A_DAY };
 
-    /// Reads `9:30`, `09:30` or `24:00`.
+    /// Parses `9:30`, `09:30` or `24:00`.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         Self::read(text).ok_or_else(|| ScheduleError::Time { got: shortened(text) })
     }
 
-    /// Reads a time at which something can start, which the end of a day is not.
+    /// Parses a time at which something can start, which the end of a day is not.
     pub(super) fn parse_start(text: &str) -> Result<Self, ScheduleError> {
         match Self::parse(text)? {
             Self::END_OF_DAY => Err(ScheduleError::Time { got: shortened(text) }),
@@ -49,18 +49,18 @@ impl TimeOfDay {
         (minute < 60 && minutes <= MINUTES_A_DAY).then_some(Self { minutes })
     }
 
-    /// The minute that a clock shows, and whether some of it has passed.
+    /// Returns the minute that a clock shows, and whether some of it has passed.
     pub(super) fn of(shown: Time) -> (Self, bool) {
         let minutes = u16::from(shown.hour().unsigned_abs()) * 60 + u16::from(shown.minute().unsigned_abs());
         (Self { minutes }, shown.second() != 0 || shown.subsec_nanosecond() != 0)
     }
 
-    /// Minutes since the day began.
+    /// Returns the minutes since the day began.
     pub fn minutes(self) -> u16 {
         self.minutes
     }
 
-    /// This time on a date; the end of a day is the start of the next.
+    /// Returns this time on a date; the end of a day is the start of the next.
     pub(super) fn on(self, date: Date) -> Option<DateTime> {
         if self == Self::END_OF_DAY {
             return Some(date.tomorrow().ok()?.to_datetime(Time::midnight()));

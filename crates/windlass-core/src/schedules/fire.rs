@@ -1,5 +1,5 @@
-//! What is to be done about schedules that are due. Pure: a schedule and the store's now go in, and the change to ask for comes
-//! out. Two processes may ask for the same one; the store takes it once.
+//! Decides about schedules that are due. Pure: a schedule and the store's current time go in, and the
+//! change to request comes out. Two processes may request the same change; the store applies it once.
 
 use crate::clock::Timestamp;
 use crate::schedule::{Due, Standing, catch_up};
@@ -8,18 +8,18 @@ use super::ScheduleChange;
 use super::record::{Alert, ScheduleAlert, ScheduleRecord, StoredSchedule};
 use super::spec::Overlap;
 
-/// A change that makes the jobs of ticks that have come, and what is to be told about it.
+/// A change that makes the jobs of ticks that have come, and the alert about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Firing {
-    /// What to ask the store for.
+    /// The change to request from the store.
     pub change: ScheduleChange,
     /// All that was decided.
     pub due: Due,
-    /// Whether it did not run when it should have.
+    /// The alert, if the schedule did not run when it should have.
     pub alert: Option<Alert>,
 }
 
-/// Decides about a schedule. Nothing if it is not due.
+/// Decides about a schedule. `None` if it is not due.
 pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
     let before = &stored.record;
     before.look_at().filter(|due| *due <= now)?;
@@ -28,7 +28,7 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
     let due = catch_up(&spec.schedule, &spec.holidays, &spec.catch_up, &standing, now);
     let ticks = match spec.overlap {
         Overlap::Allow => due.run.clone(),
-        // Of several at once only one could run, so it is the newest.
+        // Only one of several jobs at once could run, so the newest is enqueued.
         Overlap::Skip | Overlap::Replace => due.run.last().copied().into_iter().collect(),
     };
     let alert = due
@@ -55,8 +55,9 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
     Some(Firing { change, due, alert })
 }
 
-/// For one that a store calls due and that is not, as after an update that reckons its ticks otherwise: nothing changes, but the
-/// store keeps anew when somebody has to look.
+/// Returns a change for a schedule that a store calls due and that is not, as after an update that
+/// computes its ticks differently: the schedule stays the same, but the store updates the time at which
+/// it must be checked.
 pub fn look_later(stored: &StoredSchedule) -> ScheduleChange {
     ScheduleChange {
         name: stored.name().clone(),
@@ -69,7 +70,8 @@ pub fn look_later(stored: &StoredSchedule) -> ScheduleChange {
     }
 }
 
-/// What fell due while it was paused is dropped, so a pause that has ended decided all until its end.
+/// Ticks that came while the schedule was paused are dropped, so the end of a pause decides all ticks
+/// until then.
 fn decided_from(record: &ScheduleRecord) -> Timestamp {
     let pause_ended = record.pause.as_ref().and_then(|pause| pause.until);
     pause_ended.map_or(record.decided_until, |ended| ended.max(record.decided_until))

@@ -16,51 +16,53 @@ use crate::stored::Source;
 use super::Put;
 use super::spec::{Origin, ScheduleSpec};
 
-/// A schedule as a store gives it.
+/// A schedule as a store returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSchedule {
-    /// Goes up with each change; to be named by the next one.
+    /// The version, which rises with each change; the next change names it.
     pub version: u64,
-    /// The last job that it made.
+    /// The last job that it enqueued.
     pub last_job: Option<JobId>,
     /// Everything else. A store keeps it as one text.
     pub record: ScheduleRecord,
 }
 
-/// A schedule as it was declared, and how it stands.
+/// A schedule as it was declared, and its current state.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ScheduleRecord {
-    /// As declared.
+    /// The declaration.
     pub spec: ScheduleSpec,
-    /// By whom.
+    /// What declared it last.
     pub origin: Origin,
-    /// When it was stored first.
+    /// When it was first stored.
     pub stored_at: Timestamp,
-    /// All ticks up to here are decided.
+    /// All ticks up to this time are decided.
     pub decided_until: Timestamp,
     /// Whether it is paused, since when, why and until when.
     #[serde(default)]
     pub pause: Option<Pause>,
-    /// A tick that somebody asked to leave out.
+    /// A tick that an operator skipped.
     #[serde(default)]
     pub skip: Option<Timestamp>,
-    /// The last tick whose turn it was. It may have made no job: because the last one was live, or because its own was refused.
+    /// The last tick that came. It may have made no job: because the last job was live, or because its
+    /// own was refused.
     #[serde(default)]
     pub last_tick: Option<Timestamp>,
-    /// The last time it did not run as it should have. One that only another version knows is none.
+    /// The last time it did not run as it should have. An alert that only another version knows is read
+    /// as none.
     #[serde(default, deserialize_with = "known_alert")]
     pub alert: Option<Alert>,
-    /// What it was read from.
+    /// The text from which it was read.
     #[serde(skip)]
     pub source: Source,
 }
 
-/// A schedule did not run when it should have.
+/// The record of a schedule that did not run when it should have.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Alert {
     /// When that was noticed.
     pub at: Timestamp,
-    /// What it was.
+    /// The kind of alert.
     pub alarm: ScheduleAlert,
 }
 
@@ -68,30 +70,30 @@ pub struct Alert {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleAlert {
-    /// Nobody saw ticks in time. What became of them is up to the schedule's policy.
+    /// No process noticed ticks in time. The schedule's policy decides what happens to them.
     Missed {
-        /// How many.
+        /// The number of missed ticks.
         count: u32,
         /// The first of them.
         first: Timestamp,
     },
-    /// The job of a tick was refused, for instance because nobody has registered its type.
+    /// The job of a tick was refused, for instance because its type is not registered.
     Refused {
-        /// Which tick.
+        /// The tick.
         tick: Timestamp,
         /// Why.
         why: String,
     },
-    /// A tick made no job, because the last one is still live. It is told once for each such job.
+    /// A tick made no job, because the last job is still live. This is reported once for each such job.
     Overlaps {
-        /// Which tick was the first.
+        /// The first such tick.
         tick: Timestamp,
         /// The job that is live.
         job: JobId,
     },
 }
 
-/// A schedule must not be lost for the sake of an alert.
+/// An alert that cannot be read must not make the schedule unreadable.
 fn known_alert<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Alert>, D::Error> {
     let alert = Option::<serde_json::Value>::deserialize(from)?;
     Ok(alert.and_then(|alert| serde_json::from_value(alert).ok()))
@@ -111,33 +113,37 @@ impl fmt::Display for ScheduleAlert {
 }
 
 impl StoredSchedule {
-    /// Takes a row of a store apart. Nothing if the text cannot be read, is about another schedule, or says what no store would
-    /// take: such a schedule could not be written again, so it must not be fired with others.
+    /// Parses a row of a store. `None` if the text cannot be read, is about another schedule, or is
+    /// invalid for every store: such a schedule could not be written again, so it must not be fired with
+    /// others.
     pub fn from_store(name: &ScheduleName, version: u64, last_job: Option<i64>, text: &str) -> Option<Self> {
         let mut record: ScheduleRecord = serde_json::from_str(text).ok()?;
         record.source = Source::of(text, "made_none");
-        // News in words of a newer version are not understood, which is no reason to leave the schedule alone.
-        if let Ok(WithNews { made_none: Some(made_none) }) = serde_json::from_str(text) {
-            made_none.tell(&mut record);
+        // An alert in the words of a newer version cannot be read, which is no reason to reject the
+        // schedule.
+        if let Ok(WithMadeNone { made_none: Some(made_none) }) = serde_json::from_str(text) {
+            made_none.apply_to(&mut record);
         }
         let is_sound = record.spec.name == *name && record.spec.check_kept().is_ok();
         is_sound.then(|| Self { version, last_job: last_job.map(JobId), record })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &ScheduleName {
         &self.record.spec.name
     }
 
-    /// Whether a tick should have been seen by now and was not: no process fires, or none can.
+    /// Whether a tick should have been noticed by now and was not: no process fires schedules, or none
+    /// can.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.record.look_at().is_some_and(|due| due.plus(self.record.spec.catch_up.grace) < now)
     }
 }
 
-/// What a store that does not know our words adds to the record of a firing of which a tick made no job: the answer as it got it.
+/// What a store that cannot format our texts adds to the record of a firing if a tick made no job: the
+/// answer as it got it.
 #[derive(Deserialize)]
-struct WithNews {
+struct WithMadeNone {
     #[serde(default)]
     made_none: Option<MadeNone>,
 }
@@ -151,7 +157,7 @@ struct MadeNone {
 }
 
 impl MadeNone {
-    fn tell(self, record: &mut ScheduleRecord) {
+    fn apply_to(self, record: &mut ScheduleRecord) {
         let refused = self.refusal.map(|why| Put::Answered(EnqueueAnswer::Refused(why)));
         let put = refused.or(self.overlaps.map(|job| Put::Overlaps(JobId(job))));
         if let Some(alarm) = put.and_then(|put| record.news_of(self.tick, &put)) {
@@ -161,8 +167,8 @@ impl MadeNone {
 }
 
 impl ScheduleRecord {
-    /// What is to be told of a tick that got this answer: its job was refused, or left out because another is live and that was not
-    /// told yet.
+    /// Returns the alert for a tick that got this answer. The job was refused, or it was not enqueued
+    /// because another job is live and that was not reported yet.
     pub fn news_of(&self, tick: Timestamp, put: &Put) -> Option<ScheduleAlert> {
         let known = self.alert.as_ref().map(|alert| &alert.alarm);
         match put {
@@ -170,18 +176,20 @@ impl ScheduleRecord {
                 answer.job().err().map(|why| ScheduleAlert::Refused { tick, why: why.to_string() })
             }
             Put::Overlaps(job) => {
-                let is_told = matches!(known, Some(ScheduleAlert::Overlaps { job: told, .. }) if told == job);
-                (!is_told).then_some(ScheduleAlert::Overlaps { tick, job: *job })
+                let is_reported =
+                    matches!(known, Some(ScheduleAlert::Overlaps { job: reported, .. }) if reported == job);
+                (!is_reported).then_some(ScheduleAlert::Overlaps { tick, job: *job })
             }
         }
     }
 
-    /// The text that a store keeps: what newer versions stored beside it stays.
+    /// Returns the text that a store keeps: fields that newer versions stored beside it stay.
     pub fn to_text(&self) -> String {
         self.source.rewritten(self)
     }
 
-    /// When somebody has to look at it next: at its next tick, or when its pause ends; never while it is paused for good.
+    /// Returns when it must be checked next: at its next tick, or when its pause ends; never while it is
+    /// paused without an end.
     pub fn look_at(&self) -> Option<Timestamp> {
         match &self.pause {
             Some(pause) => pause.until,
@@ -189,13 +197,13 @@ impl ScheduleRecord {
         }
     }
 
-    /// The next tick that will run, as things stand.
+    /// Returns the next tick that will run, in the current state.
     pub fn next_tick(&self, now: Timestamp) -> Option<Timestamp> {
         self.upcoming(now).next()
     }
 
-    /// The ticks that will run, as things stand: not the one that is left out, and none before a pause ends. They are counted from
-    /// there, however far away that is.
+    /// Returns the ticks that will run, in the current state: not the skipped one, and none before a
+    /// pause ends. They are computed from there, however far away that is.
     pub fn upcoming(&self, now: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
         let from = match &self.pause {
             Some(pause) => pause.until.map(|until| self.decided_until.max(until).max(now)),
@@ -206,8 +214,8 @@ impl ScheduleRecord {
         ticks.filter(|tick| Some(*tick) != self.skip)
     }
 
-    /// Up to when it is decided, if that lies ahead: the store's clock was ahead when it was fired, and until it has come there
-    /// again no tick runs.
+    /// Returns up to when its ticks are decided, if that lies ahead: the store's clock was ahead when the
+    /// schedule was fired, and no tick runs until the clock reaches that time again.
     pub fn decided_ahead(&self, now: Timestamp) -> Option<Timestamp> {
         Some(self.decided_until).filter(|until| *until > now)
     }
@@ -216,7 +224,7 @@ impl ScheduleRecord {
         self.spec.schedule.ticks_after(after, &self.spec.holidays).next()
     }
 
-    /// The job of a tick. Its key is the row that says that this tick has made its job.
+    /// Returns the job of a tick. Its key is the row that says that this tick has made its job.
     pub fn job_of(&self, tick: Timestamp) -> NewJob {
         let name = tick_name(&self.spec.name, tick);
         let key = Key::parse(&name).expect("a name and an instant are a key");
@@ -229,7 +237,7 @@ impl ScheduleRecord {
     }
 }
 
-/// What the job of a tick is called: `schedule/nightly/2027-06-01T02:00:00Z`.
+/// Returns the name of the job of a tick: `schedule/nightly/2027-06-01T02:00:00Z`.
 fn tick_name(name: &ScheduleName, tick: Timestamp) -> String {
     match jiff::Timestamp::from_microsecond(tick.as_micros()) {
         Ok(instant) => format!("schedule/{name}/{instant}"),

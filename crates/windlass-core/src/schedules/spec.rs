@@ -1,4 +1,5 @@
-//! What somebody declares: when, which job, and what happens if ticks are missed or jobs overlap.
+//! The declaration of a schedule: when it runs, which job it enqueues, and what happens if ticks are
+//! missed or jobs overlap.
 
 use std::time::Duration;
 
@@ -13,19 +14,19 @@ use crate::retry::RetryPolicy;
 use crate::schedule::{CatchUp, CatchUpError, Holidays, Schedule};
 use crate::span;
 
-/// A schedule as it is declared.
+/// A declared schedule.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ScheduleSpec {
     /// Its name.
     pub name: ScheduleName,
     /// When it runs.
     pub schedule: Schedule,
-    /// The days that `except holidays` means.
+    /// The days that `except holidays` excludes.
     #[serde(default)]
     pub holidays: Holidays,
-    /// What it puts in.
+    /// The job that it enqueues.
     pub job: JobTemplate,
-    /// What happens to ticks that nobody saw.
+    /// What happens to ticks that no process noticed in time.
     #[serde(default)]
     pub catch_up: CatchUp,
     /// What happens if its last job is still live.
@@ -33,21 +34,22 @@ pub struct ScheduleSpec {
     pub overlap: Overlap,
 }
 
-/// The job that each tick, or each trigger, puts in.
+/// The job that each tick, or each trigger, enqueues.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobTemplate {
-    /// What handles it. If nobody has registered it when a tick comes, that is reported, and the schedule goes on.
+    /// Its type. If the type is not registered when a tick comes, that is reported, and the schedule goes
+    /// on.
     pub job_type: TypeName,
-    /// What it is about.
+    /// Its payload.
     #[serde(default, with = "payload_text")]
     pub payload: Payload,
     /// The queue, if it is named; must be the type's.
     #[serde(default)]
     pub queue: Option<QueueName>,
-    /// How urgent it is; else as its type says.
+    /// Its priority; otherwise that of its type.
     #[serde(default)]
     pub priority: Option<Priority>,
-    /// Words to find it by.
+    /// Its tags.
     #[serde(default)]
     pub tags: Vec<Tag>,
     /// Its own time-out.
@@ -61,38 +63,40 @@ pub struct JobTemplate {
     pub provenance: Provenance,
 }
 
-/// What happens to a tick if the last job of the schedule is still live: waits, is parked or runs.
+/// What happens to a tick if the last job of the schedule is still live: it waits, is parked or runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
     /// It makes its job all the same.
     #[default]
     Allow,
-    /// It makes none.
+    /// It makes no job.
     Skip,
     /// It makes its job, and the last one is cancelled if it has not started.
     Replace,
 }
 
-/// What is done about a tick whose schedule has a last job.
+/// The decision about a tick whose schedule has a last job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlapping {
-    /// The job is put in.
+    /// The job is enqueued.
     Put,
-    /// It is left out.
+    /// The job is not enqueued.
     LeaveOut,
-    /// It is put in, and the last one [gives way](GivesWay) to it.
+    /// The job is enqueued, and the last job [gives way](GivesWay) to it.
     CancelLast,
 }
 
-/// What becomes of the last job, which still waits, once the enqueue has answered about the one that is to replace it.
+/// What happens to the last job, which still waits, once the enqueue has answered about the job that
+/// replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivesWay {
-    /// It stays: nothing would replace it.
+    /// It stays: no job would replace it.
     No,
     /// It is cancelled.
     Now,
-    /// It is cancelled if that makes the room that the new one lacks, which is then put in once more.
+    /// It is cancelled if that makes the room that the new job lacks; then the new job is enqueued once
+    /// more.
     IfThatMakesRoom,
 }
 
@@ -107,14 +111,14 @@ impl GivesWay {
     }
 }
 
-/// Whether the end of a job of a queue lets another in that was refused for this reason, given how many jobs of the queue have
-/// not ended.
+/// Whether the end of a job of a queue makes room for another job that was refused for this reason, given
+/// how many jobs of the queue have not ended.
 pub fn end_makes_room(of: &QueueName, unfinished: u64, refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::QueueFull { queue, capacity } if queue == of && unfinished <= *capacity)
 }
 
 impl Overlap {
-    /// Decides by where the last job is.
+    /// Decides by the stage of the last job.
     pub fn decide(self, last: HolderStage) -> Overlapping {
         match (self, last) {
             (Self::Skip, HolderStage::Waiting | HolderStage::Running) => Overlapping::LeaveOut,
@@ -123,7 +127,7 @@ impl Overlap {
         }
     }
 
-    /// In one word.
+    /// Returns the policy as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -133,7 +137,7 @@ impl Overlap {
     }
 }
 
-/// Who declared a schedule last.
+/// What declared a schedule last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -141,12 +145,12 @@ pub enum Origin {
     Code,
     /// A configuration file.
     Configuration,
-    /// Somebody at the command line.
+    /// A person at the command line.
     Cli,
 }
 
 impl Origin {
-    /// In one word.
+    /// Returns the origin as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Code => "code",
@@ -159,56 +163,56 @@ impl Origin {
 /// Why a schedule was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleSpecError {
-    /// Its policy for missed ticks is wrong.
+    /// Its policy for missed ticks is invalid.
     #[error("schedule {name}: {why}")]
     CatchUp {
-        /// Which schedule.
+        /// The schedule.
         name: ScheduleName,
-        /// What is wrong.
+        /// Why it is invalid.
         why: CatchUpError,
     },
-    /// Its job could not be put in.
+    /// Its job could not be enqueued.
     #[error("schedule {name}: {why}")]
     Job {
-        /// Which schedule.
+        /// The schedule.
         name: ScheduleName,
-        /// What is wrong.
+        /// Why it is invalid.
         why: String,
     },
-    /// It is too big to be kept.
+    /// It is too big to be stored.
     #[error(
         "schedule {name}: expected at most {SCHEDULE_RECORD_BYTES_MAX} bytes with its payload and its holidays, got {got}; keep big data elsewhere and leave out holidays that are long past"
     )]
     TooBig {
-        /// Which schedule.
+        /// The schedule.
         name: ScheduleName,
-        /// How big.
+        /// Its size in bytes.
         got: usize,
     },
-    /// It leaves holidays out, and nobody says which days these are.
+    /// It excludes holidays, but has no list of holidays.
     #[error(
         "schedule {name} says `except holidays`: expected `holidays`, a list with a date and a name a line; leave `except holidays` out if it runs on all days"
     )]
     NoHolidays {
-        /// Which schedule.
+        /// The schedule.
         name: ScheduleName,
     },
-    /// The same name again in one declaration.
+    /// The same name occurs twice in one declaration.
     #[error("expected each schedule once, got two of the name {name}; give one of them another name")]
     Twice {
-        /// Which name.
+        /// The name.
         name: ScheduleName,
     },
 }
 
 impl ScheduleSpec {
-    /// A schedule with the defaults for everything but when and which job.
+    /// Creates a schedule with the defaults for everything except time and job.
     pub fn new(name: ScheduleName, schedule: Schedule, job: JobTemplate) -> Self {
         let (holidays, catch_up, overlap) = (Holidays::default(), CatchUp::default(), Overlap::default());
         Self { name, schedule, holidays, job, catch_up, overlap }
     }
 
-    /// Checks what types cannot say, when it is declared.
+    /// Checks what types cannot express, when it is declared.
     pub fn check(&self) -> Result<(), ScheduleSpecError> {
         if self.schedule.window().except_holidays && self.holidays.is_empty() {
             return Err(ScheduleSpecError::NoHolidays { name: self.name.clone() });
@@ -216,8 +220,8 @@ impl ScheduleSpec {
         self.check_kept()
     }
 
-    /// Checks that a store can keep it. What is only unwise is not looked at: a schedule that was stored before somebody thought of
-    /// that goes on.
+    /// Checks that a store can keep it. Advisory checks are left out: a schedule that was stored before
+    /// such a check existed goes on.
     pub fn check_kept(&self) -> Result<(), ScheduleSpecError> {
         let name = || self.name.clone();
         self.catch_up.check().map_err(|why| ScheduleSpecError::CatchUp { name: name(), why })?;
@@ -230,7 +234,7 @@ impl ScheduleSpec {
     }
 }
 
-/// Checks all schedules of one declaration: each by itself, and that no two have one name.
+/// Checks all schedules of one declaration: each by itself, and that no two have the same name.
 pub fn check_all(specs: &[ScheduleSpec]) -> Result<(), ScheduleSpecError> {
     let mut names = std::collections::BTreeSet::new();
     for spec in specs {
@@ -243,7 +247,7 @@ pub fn check_all(specs: &[ScheduleSpec]) -> Result<(), ScheduleSpecError> {
 }
 
 impl JobTemplate {
-    /// A job of this type with an empty payload.
+    /// Creates a job of this type with an empty payload.
     pub fn new(job_type: TypeName) -> Self {
         Self {
             job_type,
@@ -267,7 +271,7 @@ impl JobTemplate {
         self.retry.as_ref().map_or(Ok(()), |retry| retry.check().map_err(|why| why.to_string()))
     }
 
-    /// A job, without what belongs to a tick or a trigger.
+    /// Returns a new job, without the fields that belong to a tick or a trigger.
     pub(crate) fn new_job(&self) -> NewJob {
         NewJob {
             queue: self.queue.clone(),
@@ -281,7 +285,7 @@ impl JobTemplate {
     }
 }
 
-/// A payload as a text within a text: so large numbers survive.
+/// Serializes a payload as a text within a text: so large numbers survive.
 mod payload_text {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -28,7 +28,7 @@ fn stored(spec: &ScheduleSpec) -> StoredSchedule {
     applied(&change)
 }
 
-/// What a store has after a change.
+/// Returns the schedule in a store after a change.
 fn applied(change: &ScheduleChange) -> StoredSchedule {
     let record = *change.to.clone().unwrap();
     StoredSchedule { version: change.read + 1, last_job: None, record }
@@ -163,15 +163,15 @@ fn a_tick_that_is_left_out_is_written_down_once_for_each_job_that_is_live() {
         let record = change.kept(&[Put::Overlaps(JobId(job))], now);
         applied(&ScheduleChange { to: record.map(Box::new), ..change })
     };
-    let told = kept(&stored(&spec), 7, first);
-    assert_eq!(told.record.last_tick, Some(first), "its turn was, though it made no job");
-    let alert = told.record.alert.clone().unwrap();
+    let overlapped = kept(&stored(&spec), 7, first);
+    assert_eq!(overlapped.record.last_tick, Some(first), "its time came, though it made no job");
+    let alert = overlapped.record.alert.clone().unwrap();
     assert_eq!(
         alert.alarm.to_string(),
         "left ticks out since 2027-06-01T09:05:00.000Z, while job 7 was live"
     );
-    assert_eq!(kept(&told, 7, later).record.alert, Some(alert));
-    let next = kept(&told, 8, later).record.alert.unwrap();
+    assert_eq!(kept(&overlapped, 7, later).record.alert, Some(alert));
+    let next = kept(&overlapped, 8, later).record.alert.unwrap();
     assert_eq!((next.at, next.alarm), (later, ScheduleAlert::Overlaps { tick: later, job: JobId(8) }));
 }
 

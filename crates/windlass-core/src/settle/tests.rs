@@ -85,32 +85,32 @@ fn an_undecodable_payload_is_buried_at_once() {
 
 #[test]
 fn a_retry_counts_a_failure_and_moves_the_due_time() {
-    let landing =
+    let applied =
         Transition::Retry { after: MINUTE, error: oops() }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
-    assert_eq!(landing.counters, counted(1, 1, 0, 0));
-    assert_eq!(landing.place, Place::Waiting { due: NOW.plus(MINUTE), gate: None });
+    assert_eq!(applied.counters, counted(1, 1, 0, 0));
+    assert_eq!(applied.place, Place::Waiting { due: NOW.plus(MINUTE), gate: None });
 }
 
 #[test]
 fn a_snooze_costs_a_hold_and_no_failure() {
-    let landing = Transition::Snooze { after: MINUTE }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
-    assert_eq!(landing.counters, counted(1, 0, 0, 1));
+    let applied = Transition::Snooze { after: MINUTE }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
+    assert_eq!(applied.counters, counted(1, 0, 0, 1));
 }
 
 #[test]
 fn parking_takes_the_attempt_back_and_keeps_the_due_time() {
     let gate = Gate::named("semaphore:screenshot");
-    let landing = Transition::Park { gate: gate.clone() }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
-    assert_eq!(landing.counters, counted(0, 0, 0, 1));
-    assert_eq!(landing.place, Place::Waiting { due: DUE, gate: Some(gate) });
+    let applied = Transition::Park { gate: gate.clone() }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
+    assert_eq!(applied.counters, counted(0, 0, 0, 1));
+    assert_eq!(applied.place, Place::Waiting { due: DUE, gate: Some(gate) });
 }
 
 #[test]
 fn giving_back_costs_an_attempt_only_if_the_handler_started() {
     for (started, attempts) in [(true, 1), (false, 0)] {
-        let landing = Transition::Release { started }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
-        assert_eq!(landing.counters, counted(attempts, 0, 0, 0));
-        assert_eq!(landing.place, Place::Waiting { due: DUE, gate: None });
+        let applied = Transition::Release { started }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
+        assert_eq!(applied.counters, counted(attempts, 0, 0, 0));
+        assert_eq!(applied.place, Place::Waiting { due: DUE, gate: None });
     }
 }
 
@@ -123,8 +123,8 @@ fn whatever_the_handler_returned_a_requested_cancel_wins() {
         Transition::Release { started: true },
     ];
     for transition in transitions {
-        let landing = transition.apply(NOW, DUE, Counters::default(), Some("not needed"));
-        assert_eq!(landing.place, Place::Cancelled { why: "not needed".to_owned() });
+        let applied = transition.apply(NOW, DUE, Counters::default(), Some("not needed"));
+        assert_eq!(applied.place, Place::Cancelled { why: "not needed".to_owned() });
     }
 }
 
@@ -133,8 +133,8 @@ fn a_job_that_ever_crashed_waits_as_a_suspect() {
     for transition in
         [Transition::Retry { after: MINUTE, error: oops() }, Transition::Release { started: true }]
     {
-        let landing = transition.apply(NOW, DUE, counted(2, 0, 1, 0), None);
-        let Place::Waiting { gate, .. } = landing.place else { panic!("waits") };
+        let applied = transition.apply(NOW, DUE, counted(2, 0, 1, 0), None);
+        let Place::Waiting { gate, .. } = applied.place else { panic!("waits") };
         assert_eq!(gate, Some(Gate::suspect()));
     }
 }
@@ -142,10 +142,10 @@ fn a_job_that_ever_crashed_waits_as_a_suspect() {
 #[test]
 fn the_third_crash_buries_whatever_the_attempts() {
     for crashes in [0, 1] {
-        let landing = after_crash(counted(1, 0, crashes, 0), DUE, 3, &[]);
-        assert_eq!(landing.place, Place::Waiting { due: DUE, gate: Some(Gate::suspect()) });
-        assert_eq!(landing.counters.crashes, crashes + 1);
-        assert_eq!(landing.counters.failures, 0, "a crash is no failure");
+        let applied = after_crash(counted(1, 0, crashes, 0), DUE, 3, &[]);
+        assert_eq!(applied.place, Place::Waiting { due: DUE, gate: Some(Gate::suspect()) });
+        assert_eq!(applied.counters.crashes, crashes + 1);
+        assert_eq!(applied.counters.failures, 0, "a crash is no failure");
     }
     let Place::Dead { error } = after_crash(counted(1, 0, 2, 0), DUE, 3, &[JobId(8)]).place else {
         panic!("dies")
@@ -156,9 +156,9 @@ fn the_third_crash_buries_whatever_the_attempts() {
 
 #[test]
 fn a_requested_cancel_wins_over_a_crash_too() {
-    let landing = after_crash(counted(1, 0, 0, 0), DUE, 3, &[]);
-    assert_eq!(landing.clone().or_cancelled(None), landing);
-    let cancelled = landing.or_cancelled(Some("not needed"));
+    let applied = after_crash(counted(1, 0, 0, 0), DUE, 3, &[]);
+    assert_eq!(applied.clone().or_cancelled(None), applied);
+    let cancelled = applied.or_cancelled(Some("not needed"));
     assert_eq!(cancelled.place, Place::Cancelled { why: "not needed".to_owned() });
     assert_eq!(cancelled.counters.crashes, 1, "the crash still counts");
 }

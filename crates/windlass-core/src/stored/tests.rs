@@ -67,8 +67,8 @@ fn an_unreadable_text_names_the_field_and_shows_the_others() {
     assert_eq!((stored.concurrency, stored.capacity), (4, Some(7)));
     let why = stored.checked().unwrap_err();
     assert_eq!(why.field.as_deref(), Some("concurrency"));
-    let told = why.to_string();
-    assert!(told.starts_with("expected queue high") && told.contains("`concurrency`"), "{told}");
+    let message = why.to_string();
+    assert!(message.starts_with("expected queue high") && message.contains("`concurrency`"), "{message}");
     assert!(stored.rewritten(&QueueSpec::new(high())).is_err());
     assert!(!stored.says(&stored));
 }

@@ -1,4 +1,4 @@
-//! What is asked of a store: to keep a trigger, to forget it, and to fire it.
+//! The requests to a store: to store a trigger, to remove it, and to fire it.
 
 use crate::clock::Timestamp;
 use crate::enqueue::EnqueueAnswer;
@@ -10,7 +10,7 @@ use super::record::{StoredTrigger, TriggerRecord};
 use super::spec::CompletionTrigger;
 use super::{TriggerChange, TriggerFiring};
 
-/// Stores a trigger, or makes the stored one what is declared. Nothing if it is that already.
+/// Stores a trigger, or updates the stored one to the declaration. `None` if it is the same already.
 pub fn declare(
     spec: &CompletionTrigger,
     origin: Origin,
@@ -37,12 +37,12 @@ pub fn declare(
     Some(change(stored.version, TriggerRecord { spec: spec.clone(), origin, ..before.clone() }))
 }
 
-/// Forgets a trigger. Jobs that it made stay.
+/// Removes a trigger. Jobs that it enqueued stay.
 pub fn remove(name: &TriggerName, version: u64) -> TriggerChange {
     TriggerChange { name: name.clone(), read: version, to: None }
 }
 
-/// What to ask of a store for a trigger that has a mark.
+/// Returns the request to a store for a trigger that has a mark.
 pub fn fire(stored: &StoredTrigger, now: Timestamp) -> TriggerFiring {
     let before = &stored.record;
     let to = TriggerRecord { fired: before.fired + 1, last_fired: Some(now), ..before.clone() };
@@ -55,11 +55,12 @@ pub fn fire(stored: &StoredTrigger, now: Timestamp) -> TriggerFiring {
 }
 
 impl TriggerFiring {
-    /// What is kept once it has fired and its job got this answer: if the enqueue was refused, that is told with the trigger.
+    /// Returns the record to store once it has fired and its job got this answer: if the enqueue was
+    /// refused, the refusal is recorded with the trigger.
     pub fn kept(&self, job: &EnqueueAnswer) -> TriggerRecord {
         let mut record = (*self.to).clone();
         if let EnqueueAnswer::Refused(why) = job {
-            record.tell_of(why);
+            record.record_refusal(why);
         }
         record
     }

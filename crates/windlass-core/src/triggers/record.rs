@@ -10,29 +10,29 @@ use crate::stored::Source;
 
 use super::spec::{CompletionTrigger, own_key};
 
-/// A trigger as a store gives it.
+/// A trigger as a store returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTrigger {
-    /// Goes up with each change and each firing; to be named by the next one.
+    /// The version, which rises with each change and each firing; the next change names it.
     pub version: u64,
-    /// The last job that it made.
+    /// The last job that it enqueued.
     pub last_job: Option<JobId>,
-    /// Whether something has left a mark that nobody has looked at.
+    /// Whether it has a mark that no process has evaluated.
     pub is_marked: bool,
     /// Everything else. A store keeps it as one text.
     pub record: TriggerRecord,
 }
 
-/// A trigger as it was declared, and how it stands.
+/// A trigger as it was declared, and its current state.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TriggerRecord {
-    /// As declared.
+    /// The declaration.
     pub spec: CompletionTrigger,
-    /// By whom.
+    /// What declared it last.
     pub origin: Origin,
-    /// When it was stored first.
+    /// When it was first stored.
     pub stored_at: Timestamp,
-    /// How often it has fired.
+    /// The number of firings.
     #[serde(default)]
     pub fired: u64,
     /// When it fired last.
@@ -41,13 +41,14 @@ pub struct TriggerRecord {
     /// The last time its job was refused.
     #[serde(default)]
     pub alert: Option<TriggerAlert>,
-    /// What it was read from.
+    /// The text from which it was read.
     #[serde(skip)]
     pub source: Source,
 }
 
-/// A trigger fired, and its job was refused, for instance because nobody has registered its type. It is not tried again: it fires
-/// after the next trigger.
+/// The record of a trigger that fired and whose job was refused, for instance because its type is not
+/// registered. The firing is not retried: the trigger fires again when its group has finished the next
+/// time.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TriggerAlert {
     /// When that was.
@@ -57,7 +58,7 @@ pub struct TriggerAlert {
 }
 
 impl StoredTrigger {
-    /// Takes a row of a store apart. Nothing if the text cannot be read or is about another trigger.
+    /// Parses a row of a store. `None` if the text cannot be read or is about another trigger.
     pub fn from_store(
         name: &TriggerName,
         version: u64,
@@ -68,7 +69,7 @@ impl StoredTrigger {
         let mut record: TriggerRecord = serde_json::from_str(text).ok()?;
         record.source = Source::of(text, "refusal");
         if let Some(why) = serde_json::from_str::<Refused>(text).ok()?.refusal {
-            record.tell_of(&why);
+            record.record_refusal(&why);
         }
         (record.spec.name == *name).then(|| Self {
             version,
@@ -78,13 +79,13 @@ impl StoredTrigger {
         })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &TriggerName {
         &self.record.spec.name
     }
 
-    /// The job of its next firing. The version is in its name: no two firings have one, also if the trigger was removed and stored again
-    /// meanwhile.
+    /// Returns the job of its next firing. The version is part of the job's key: no two firings have the
+    /// same key, even if the trigger was removed and stored again meanwhile.
     pub(super) fn next_job(&self) -> NewJob {
         let name = own_key(self.name(), self.version);
         let key = Key::parse(&name).expect("a name and a number are a key");
@@ -97,7 +98,8 @@ impl StoredTrigger {
     }
 }
 
-/// What a store that does not know our words adds to the record of a firing whose job was refused: the refusal as it got it.
+/// What a store that cannot format our texts adds to the record of a firing whose job was refused: the
+/// refusal as it got it.
 #[derive(serde::Deserialize)]
 struct Refused {
     #[serde(default)]
@@ -106,12 +108,12 @@ struct Refused {
 
 impl TriggerRecord {
     /// Notes that the job of the last firing was refused.
-    pub(super) fn tell_of(&mut self, why: &Refusal) {
+    pub(super) fn record_refusal(&mut self, why: &Refusal) {
         let at = self.last_fired.unwrap_or(self.stored_at);
         self.alert = Some(TriggerAlert { at, why: why.to_string() });
     }
 
-    /// The text that a store keeps: what newer versions stored beside it stays.
+    /// Returns the text that a store keeps: fields that newer versions stored beside it stay.
     pub fn to_text(&self) -> String {
         self.source.rewritten(self)
     }

@@ -1,4 +1,4 @@
-//! What holds a trigger, what marks it, and how often it is looked at.
+//! Decides what holds a trigger, what marks it, and how often it is evaluated.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::gate::Gate;
 use crate::limits::{TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGER_TIME_SHARE, TRIGGERS_POLL_EVERY};
 use crate::settle::Place;
 
-/// What is left of a group, the trigger's own jobs apart.
+/// The jobs that are left of a group, except the trigger's own jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Left {
-    /// Something runs.
+    /// A job runs.
     pub running: bool,
-    /// Something waits that [could run](could_run).
+    /// A job waits that [could run](could_run).
     pub could_run: bool,
-    /// Something has not ended, wherever it is.
+    /// A job has not ended, in whichever state it is.
     pub unfinished: bool,
 }
 
@@ -26,13 +26,14 @@ pub fn is_drained(left: Left, wait_for_retries: bool) -> bool {
     }
 }
 
-/// Whether a job that waits could run now: it is due, and nothing holds it back but that it is tried on its own, or that it comes next
-/// or later in an ordering key. Those in line hold a trigger because of the moment between the end of a job and the start of the one behind it.
+/// Whether a waiting job could run now: it is due, and nothing holds it back except the quarantine, or
+/// its turn in an ordering key. Jobs that wait for their turn in an ordering key hold a trigger because
+/// of the moment between the end of a job and the start of the job behind it.
 pub fn could_run(gate: Option<&Gate>, due: Timestamp, now: Timestamp) -> bool {
     due <= now && gate.is_none_or(|gate| gate.is_suspect() || gate.is_of_ordering_key())
 }
 
-/// Where a job stands, as far as triggers ask.
+/// The state of a job, as far as triggers need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStanding<'a> {
     /// It waits.
@@ -49,7 +50,7 @@ pub enum JobStanding<'a> {
 }
 
 impl<'a> JobStanding<'a> {
-    /// Where a job stands that goes to this place.
+    /// Returns the state of a job that a transition moves to this place.
     pub fn at(place: &'a Place) -> Self {
         match place {
             Place::Waiting { due, gate } => Self::Waiting { due: *due, gate: gate.as_ref() },
@@ -67,26 +68,30 @@ impl<'a> JobStanding<'a> {
     }
 }
 
-/// Whether a job that goes from here to there leaves a mark for a trigger that watches it: it held the trigger, and holds it no more. So
-/// a group in which nothing ran, or could have, has no mark and never fires.
+/// Whether a job that moves between these states leaves a mark for a trigger that watches it: it held the
+/// trigger, and holds it no more. So a group in which no job ran, or could have run, has no mark and
+/// never fires.
 pub fn marks(from: JobStanding<'_>, to: JobStanding<'_>, wait_for_retries: bool, now: Timestamp) -> bool {
     from.holds(wait_for_retries, now) && !to.holds(wait_for_retries, now)
 }
 
-/// When a trigger may be looked at again, after a look that took so long: a queue that ends fifty thousand jobs a second is not looked
-/// at as often. A long look, over rows that are long dead or of other types, takes no more than a twentieth of the time.
+/// Returns when a trigger may be evaluated again, after an evaluation that took this long: a queue that
+/// ends fifty thousand jobs a second does not cause as many evaluations. A long evaluation, over rows
+/// that are long dead or of other types, takes no more than a twentieth of the time.
 pub fn look_again(now: Timestamp, took: Duration) -> Timestamp {
     let pause = took.saturating_mul(TRIGGER_TIME_SHARE).clamp(TRIGGER_PAUSE, TRIGGER_PAUSE_MAX);
     now.plus(pause)
 }
 
-/// How long a trigger must wait after a look that failed; only a second if what was in the way passes, as a store that was cut off or a
-/// row that somebody has locked: that may have nothing to do with it.
+/// Returns how long a trigger must wait after an evaluation that failed; only a second if the obstacle is
+/// temporary, as a lost connection to the store or a row that another transaction has locked: that may
+/// have nothing to do with the trigger.
 pub fn look_after_failure(passes: bool) -> Duration {
     if passes { TRIGGERS_POLL_EVERY } else { TRIGGER_PAUSE_MAX }
 }
 
-/// Whether a trigger may be looked at. An instant further away than any pause is one of a clock that was set back since.
+/// Whether a trigger may be evaluated. An instant further away than any pause comes from a clock that was
+/// set back since.
 pub fn may_look(look_at: Option<Timestamp>, now: Timestamp) -> bool {
     look_at.is_none_or(|look_at| look_at <= now || look_at > now.plus(TRIGGER_PAUSE_MAX))
 }

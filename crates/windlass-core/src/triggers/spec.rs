@@ -1,4 +1,5 @@
-//! What somebody declares: which group is watched, which job is put in, and whether retries are waited for.
+//! The declaration of a completion trigger: which group is watched, which job is enqueued, and whether it
+//! waits for retries.
 
 use std::fmt;
 
@@ -6,22 +7,23 @@ use crate::limits::TRIGGER_RECORD_BYTES_MAX;
 use crate::names::{GroupName, NameError, QueueName, TriggerName, TypeName};
 use crate::schedules::JobTemplate;
 
-/// A trigger as it is declared.
+/// A declared completion trigger.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CompletionTrigger {
     /// Its name.
     pub name: TriggerName,
     /// The group that it watches.
     pub watch: Watched,
-    /// What it puts in. It never belongs to the group, also if it is of the type or in the queue that is watched, and whichever other
-    /// drain watches the same.
+    /// The job that it enqueues. This job never belongs to the group, even if it is of the watched type
+    /// or in the watched queue, and whichever other trigger watches the same group.
     pub job: JobTemplate,
-    /// Whether all that has not ended holds the trigger: also what waits for a retry, lies in the future or is parked by a policy.
+    /// Whether every unfinished job holds the trigger: also a job that waits for a retry, is scheduled
+    /// for later or is parked by a policy.
     #[serde(default)]
     pub wait_for_retries: bool,
 }
 
-/// The group that a trigger watches. Each queue and each type is one by itself.
+/// The group that a trigger watches. Each queue and each type is a group by itself.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watched {
@@ -34,7 +36,7 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// What kind of group it is, in one word.
+    /// Returns the kind of group, as one word.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Group(_) => "group",
@@ -43,7 +45,7 @@ impl Watched {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         match self {
             Self::Group(name) => name.as_str(),
@@ -52,8 +54,9 @@ impl Watched {
         }
     }
 
-    /// Whether a job of this type, queue and group is of it. `made_for` is what the trigger watches that put the job in, if one did:
-    /// of that it is not, whichever drain watches it.
+    /// Whether a job of this type, queue and group belongs to it. `made_for` is the group that the
+    /// trigger watches which enqueued the job, if one did: the job does not belong to that group,
+    /// whichever trigger watches it.
     pub fn has(
         &self,
         job_type: &TypeName,
@@ -79,41 +82,41 @@ impl fmt::Display for Watched {
 /// Why a trigger was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompletionTriggerError {
-    /// Its job could not be put in.
+    /// Its job could not be enqueued.
     #[error("trigger {name}: {why}")]
     Job {
-        /// Which drain.
+        /// The trigger.
         name: TriggerName,
-        /// What is wrong.
+        /// Why it is invalid.
         why: String,
     },
-    /// It is too big to be kept.
+    /// It is too big to be stored.
     #[error(
         "trigger {name}: expected at most {TRIGGER_RECORD_BYTES_MAX} bytes with its payload, got {got}; keep big data elsewhere and put a reference to it in the job"
     )]
     TooBig {
-        /// Which drain.
+        /// The trigger.
         name: TriggerName,
-        /// How big.
+        /// Its size in bytes.
         got: usize,
     },
-    /// The same name again in one declaration.
+    /// The same name occurs twice in one declaration.
     #[error(
         "expected each completion trigger once, got two of the name {name}; give one of them another name"
     )]
     Twice {
-        /// Which name.
+        /// The name.
         name: TriggerName,
     },
 }
 
 impl CompletionTrigger {
-    /// A trigger that does not wait for retries.
+    /// Creates a trigger that does not wait for retries.
     pub fn new(name: TriggerName, watch: Watched, job: JobTemplate) -> Self {
         Self { name, watch, job, wait_for_retries: false }
     }
 
-    /// Checks what types cannot say.
+    /// Checks what types cannot express.
     pub fn check(&self) -> Result<(), CompletionTriggerError> {
         let name = || self.name.clone();
         self.job.check().map_err(|why| CompletionTriggerError::Job { name: name(), why })?;
@@ -125,22 +128,23 @@ impl CompletionTrigger {
     }
 }
 
-/// The trigger that put in a job with this key. The job is not of what that trigger watches: else a trigger of a queue that puts its job into
-/// it, or two of them, would fire for ever.
+/// Returns the trigger that enqueued a job with this key. The job does not belong to the group that this
+/// trigger watches: otherwise a trigger of a queue that enqueues its job into that queue, or two such
+/// triggers, would fire for ever.
 pub fn maker(key: Option<&str>) -> Option<TriggerName> {
     let (name, _) = key?.strip_prefix(OWN_KEYS)?.split_once('/')?;
     TriggerName::parse(name).ok().filter(|parsed| parsed.as_str() == name)
 }
 
-/// The key of a trigger's own job: `trigger/backfill/7`.
+/// Returns the key of a trigger's own job: `trigger/backfill/7`.
 pub(super) fn own_key(name: &TriggerName, version: u64) -> String {
     format!("{OWN_KEYS}{name}/{version}")
 }
 
-/// What the keys of the jobs of triggers begin with. It is their mark, by which stores know them.
+/// The prefix of the keys of the jobs of triggers, by which stores recognize them.
 const OWN_KEYS: &str = "trigger/";
 
-/// Checks all triggers of one declaration: each by itself, and that no two have one name.
+/// Checks all triggers of one declaration: each by itself, and that no two have the same name.
 pub fn check_all(specs: &[CompletionTrigger]) -> Result<(), CompletionTriggerError> {
     let mut names = std::collections::BTreeSet::new();
     for spec in specs {
@@ -155,13 +159,13 @@ pub fn check_all(specs: &[CompletionTrigger]) -> Result<(), CompletionTriggerErr
 /// Why a text names no group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WatchedError {
-    /// It is not of this form.
+    /// The text has another form.
     #[error("expected `group NAME`, `queue NAME` or `type NAME`, got {got:?}")]
     Form {
-        /// What came.
+        /// The given text.
         got: String,
     },
-    /// The name is wrong.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
 }
@@ -169,7 +173,7 @@ pub enum WatchedError {
 impl std::str::FromStr for Watched {
     type Err = WatchedError;
 
-    /// The text that it is shown as: `queue backfill`.
+    /// Parses the text that `Display` writes: `queue backfill`.
     fn from_str(text: &str) -> Result<Self, WatchedError> {
         let (kind, name) = text.trim().split_once(' ').unwrap_or((text, ""));
         let name = name.trim();

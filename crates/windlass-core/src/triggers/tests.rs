@@ -125,7 +125,7 @@ fn the_job_of_a_trigger_is_not_of_the_group_that_this_trigger_watches_whichever_
     assert!(!of_queue.has(&job_type, &queue, None, Some(&of_queue)));
     assert!(
         of_queue.has(&job_type, &queue, None, Some(&of_type)),
-        "a completion trigger of another group put it in"
+        "a completion trigger of another group enqueued it"
     );
 }
 

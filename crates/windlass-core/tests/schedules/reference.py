@@ -1,13 +1,13 @@
-"""When schedules run, computed a second time with nothing in common but the time-zone data.
+"""Computes the ticks of schedules a second time, with nothing in common but the time-zone data.
 
 Reads JSON on standard input:
 {"zones": folder, "holidays": [date], "cases": [{"schedule": text, "from": date, "to": date, "around_changes": bool}]}.
 Prints a line of JSON for each case, {"spans": [[start, end]], "ticks": [tick]}, in seconds since 1970. With
-`around_changes` the spans are the three days around each change of clocks between the two dates.
+`around_changes` the spans are the three days around each clock change between the two dates.
 
-It knows the canonical forms only: `daily at`, `weekly on`, `every`, and cron expressions of numbers, ranges, lists, steps, stars,
-`L`, `#` and days with `L`; each with hours, days and `except holidays`. It walks over every day and every minute, where the
-rule in Rust searches.
+It accepts the canonical forms only: `daily at`, `weekly on`, `every`, and cron expressions of numbers, ranges, lists,
+steps, stars, `L`, `#` and days with `L`; each with hours, days and `except holidays`. It iterates over every day and
+every minute, where the rule in Rust searches.
 """
 
 import json
@@ -26,13 +26,13 @@ NAMED_UNITS = {"d": DAY, "h": 3_600, "m": 60, "s": 1}
 
 
 def offset(zone, second):
-    """How far clocks are ahead of UTC at an instant, in seconds."""
+    """Returns how far clocks are ahead of UTC at an instant, in seconds."""
     return int(datetime.fromtimestamp(second, zone).utcoffset().total_seconds())
 
 
 @lru_cache(maxsize=None)
 def changes(name, start, end):
-    """The instants at which the clocks of a zone change. All changes of our time are on a whole half hour."""
+    """Returns the instants at which the clocks of a zone change. All changes in this range are on a whole half hour."""
     zone = ZoneInfo(name)
     found, coarse = [], offset(zone, start)
     for day in range(start, end, DAY):
@@ -52,7 +52,7 @@ def utc_seconds(day):
 
 
 def instants_showing(zone, shown):
-    """All instants at which clocks show a date and time: none in a gap, two in an overlap."""
+    """Returns all instants at which clocks show a date and time: none in a gap, two in an overlap."""
     both = (shown.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     seconds = {int(local.timestamp()) for local in both}
     back = lambda second: datetime.fromtimestamp(second, zone).replace(tzinfo=None)
@@ -60,7 +60,7 @@ def instants_showing(zone, shown):
 
 
 def appointment(zone, shown, last=False):
-    """The instant of an appointment: the first that shows it, or the first after it that shows anything."""
+    """Returns the instant of an appointment: the first that shows it, or the first shown time after it."""
     found = instants_showing(zone, shown)
     if found:
         return found[-1 if last else 0]
@@ -77,7 +77,7 @@ def dates(first, last):
 
 
 def at_times(case, times, falls_on):
-    """Appointments on all dates that fit, each instant once. The window looks at what is written."""
+    """Returns the appointments on all matching dates, each instant once. The window checks the written time."""
     zone = case.zone
     ticks = set()
     for day in case.dates():
@@ -89,7 +89,7 @@ def at_times(case, times, falls_on):
 
 
 class Window:
-    """Hours, days and holidays. What lies before the opening time belongs to the window of the day before."""
+    """Hours, days and holidays. A time before the opening time belongs to the window of the day before."""
 
     def __init__(self, parts, holidays):
         hours = [part for part in parts if ":" in part]
@@ -116,7 +116,7 @@ class Window:
 
 
 def beats(case, minutes, hours, falls_on):
-    """Every minute of the days around each change, by what the clock then shows."""
+    """Returns the matching minutes of the days around each change, by the time that the clock then shows."""
     ticks = set()
     for start, end in case.spans:
         for block in range(start, end + 1, HALF_HOUR):
@@ -188,14 +188,14 @@ def read_field(text, low, high):
 
 
 def read_days_of_month(text):
-    """A function of a date."""
+    """Returns a predicate on dates."""
     numbers = read_field(",".join(part for part in text.split(",") if part != "L"), 1, 31)
     takes_last = "L" in text.split(",")
     return lambda day: day.day in numbers or (takes_last and (day + timedelta(days=1)).month != day.month)
 
 
 def read_days_of_week(text):
-    """A function of a date. `5#2` is the second Friday of a month, `5L` the last."""
+    """Returns a predicate on dates. `5#2` is the second Friday of a month, `5L` the last."""
     parts = text.split(",")
     plain = ",".join(part for part in parts if not part.endswith("L") and "#" not in part)
     weekly = {number % 7 for number in read_field(plain, 0, 6)}
@@ -234,12 +234,12 @@ class Case:
         self.zone = ZoneInfo(self.zone_name)
         start, end = (utc_seconds(date.fromisoformat(case[key])) for key in ("from", "to"))
         day_and_a_half = 3 * DAY // 2
-        # Where clocks never change, some days must do.
+        # A zone whose clocks never change is compared on a few days.
         around = (changes(self.zone_name, start, end) or [start + 2 * DAY]) if case["around_changes"] else None
         self.spans = [(start, end)] if around is None else [(at - day_and_a_half, at + day_and_a_half) for at in around]
 
     def dates(self):
-        """Every date that touches one of the spans, and some around."""
+        """Yields every date that touches one of the spans, and some dates around them."""
         for start, end in self.spans:
             first, last = (date(1970, 1, 1) + timedelta(days=second // DAY) for second in (start, end))
             yield from dates(first - timedelta(days=2), last + timedelta(days=2))
@@ -257,7 +257,7 @@ class Case:
         return cron(self, words)
 
     def ticks(self):
-        """Strictly after the start of a span and no later than its end."""
+        """Returns the ticks strictly after the start of a span and no later than its end."""
         starts = [start for start, _ in self.spans]
         ends = [end for _, end in self.spans]
 

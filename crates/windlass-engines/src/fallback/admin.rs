@@ -1,5 +1,5 @@
-//! What people read and do, on both sides: the number of a job says where it is, and lists and counts are joined. While the
-//! primary is away, what it holds cannot be seen, and the spool is shown alone.
+//! Operators' queries and acts on both stores. The id of a job says which store has it; lists and counts
+//! are joined. While the primary is away, its jobs cannot be seen, and the spool is shown alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,20 +39,20 @@ use windlass_core::worker::WorkerId;
 
 use super::{FallbackEngine, Inner};
 
-/// How long a read of the primary may take.
+/// The time limit for a read of the primary.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
 impl Inner {
-    /// The engine that has a job of this number, if anybody has.
-    fn keeper(&self, id: JobId) -> Result<Arc<dyn Engine>> {
+    /// Returns the engine that may have a job with this id.
+    fn engine_of(&self, id: JobId) -> Result<Arc<dyn Engine>> {
         match Side::of(id) {
             Side::Primary => self.primary.engine(),
             Side::Spool => Ok(Arc::<dyn Spool>::clone(&self.spool)),
         }
     }
 
-    /// What the primary says; nothing while it is away, when it is not even asked.
-    async fn if_there<T, Fut>(&self, ask: impl FnOnce(Arc<dyn Engine>) -> Fut + Send) -> Result<Option<T>>
+    /// Returns the primary's answer; `None` while it is away, when no call is sent.
+    async fn if_available<T, Fut>(&self, call: impl FnOnce(Arc<dyn Engine>) -> Fut + Send) -> Result<Option<T>>
     where
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
@@ -60,21 +60,21 @@ impl Inner {
         if self.side() == Side::Spool {
             return Ok(None);
         }
-        self.on_primary_within(READ_WITHIN, ask).await.map(Some)
+        self.on_primary_within(READ_WITHIN, call).await.map(Some)
     }
 
-    /// What processes share is in the primary. While that is away nobody waits for it, for a job may wait for the answer: each
-    /// process decides alone then.
-    async fn shared<T, Fut>(&self, ask: impl FnOnce(Arc<dyn Engine>) -> Fut + Send) -> Result<T>
+    /// Calls the primary about data that processes share. While the primary is away, the call fails at
+    /// once, for a job may wait for the answer: each process decides alone then.
+    async fn shared<T, Fut>(&self, call: impl FnOnce(Arc<dyn Engine>) -> Fut + Send) -> Result<T>
     where
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
         if self.side() == Side::Spool {
-            let why = format!("{} is away, and what processes share is there", self.primary.name);
+            let why = format!("{} is away, and it keeps what processes share", self.primary.name);
             return Err(EngineError::Unavailable { why });
         }
-        self.on_primary(ask).await
+        self.on_primary(call).await
     }
 }
 
@@ -85,14 +85,14 @@ impl Admin for FallbackEngine {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
-        self.inner.keeper(id)?.job(id).await
+        self.inner.engine_of(id)?.job(id).await
     }
 
     async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
-        self.inner.keeper(id)?.attempts(id).await
+        self.inner.engine_of(id)?.attempts(id).await
     }
 
-    /// Those in the spool have the highest numbers, so they come first.
+    /// Lists jobs. Those in the spool have the highest ids, so they come first.
     async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
         let limit = request.limit.min(LIST_PAGE_MAX);
         let begins_in_spool = request.before.is_none_or(|before| Side::of(before) == Side::Spool);
@@ -104,16 +104,16 @@ impl Admin for FallbackEngine {
         if left > 0 {
             let before = request.before.filter(|_| !begins_in_spool);
             let rest = ListRequest { before, limit: left, ..request };
-            let asked = self.inner.if_there(|primary| async move { primary.list(rest).await });
-            page.extend(asked.await?.unwrap_or_default());
+            let reading = self.inner.if_available(|primary| async move { primary.list(rest).await });
+            page.extend(reading.await?.unwrap_or_default());
         }
         Ok(page)
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
         let spool = self.inner.beside_primary(self.inner.spool.queues().await)?;
-        let asked = self.inner.if_there(|primary| async move { primary.queues().await });
-        let Some(mut queues) = asked.await? else { return Ok(spool) };
+        let reading = self.inner.if_available(|primary| async move { primary.queues().await });
+        let Some(mut queues) = reading.await? else { return Ok(spool) };
         for queue in &mut queues {
             if let Some(beside) = spool.iter().find(|other| other.spec.name == queue.spec.name) {
                 queue.add(beside);
@@ -124,8 +124,8 @@ impl Admin for FallbackEngine {
 
     async fn types(&self) -> Result<Vec<TypeStatus>> {
         let spool = self.inner.beside_primary(self.inner.spool.types().await)?;
-        let asked = self.inner.if_there(|primary| async move { primary.types().await });
-        let Some(mut types) = asked.await? else { return Ok(spool) };
+        let reading = self.inner.if_available(|primary| async move { primary.types().await });
+        let Some(mut types) = reading.await? else { return Ok(spool) };
         for known in &mut types {
             let beside = spool.iter().find(|other| other.spec.name == known.spec.name);
             known.unfinished += beside.map_or(0, |beside| beside.unfinished);
@@ -134,19 +134,19 @@ impl Admin for FallbackEngine {
     }
 
     async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
-        self.inner.keeper(id)?.cancel(id, why).await
+        self.inner.engine_of(id)?.cancel(id, why).await
     }
 
     async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
-        self.inner.keeper(id)?.retry(id).await
+        self.inner.engine_of(id)?.retry(id).await
     }
 
     async fn discard(&self, id: JobId) -> Result<Changed> {
-        self.inner.keeper(id)?.discard(id).await
+        self.inner.engine_of(id)?.discard(id).await
     }
 
     async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
-        self.inner.keeper(id)?.set_priority(id, priority).await
+        self.inner.engine_of(id)?.set_priority(id, priority).await
     }
 
     async fn pause(
@@ -191,7 +191,7 @@ impl Admin for FallbackEngine {
     }
 }
 
-/// What processes share is in the primary. Jobs of the spool go by the spool's own limits.
+/// The state that processes share is in the primary. Jobs of the spool follow the spool's own limits.
 #[async_trait]
 impl Policies for FallbackEngine {
     async fn breakers(&self) -> Result<BreakersRead> {
@@ -225,8 +225,8 @@ impl Policies for FallbackEngine {
     }
 }
 
-/// Schedules are in the primary, and so are the jobs that they make: while it is away nothing is made, and what was missed is
-/// decided when it is back.
+/// Schedules are in the primary, and so are the jobs that they enqueue. While it is away they enqueue
+/// nothing. Missed ticks are decided when it is back.
 #[async_trait]
 impl Schedules for FallbackEngine {
     async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
@@ -238,7 +238,8 @@ impl Schedules for FallbackEngine {
     }
 }
 
-/// So are drains: while the primary is away nothing fires, and jobs in the spool hold none.
+/// Completion triggers are in the primary, too. While it is away no trigger fires, and jobs in the spool
+/// keep none unfinished.
 #[async_trait]
 impl CompletionTriggers for FallbackEngine {
     async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
@@ -254,8 +255,8 @@ impl CompletionTriggers for FallbackEngine {
     }
 }
 
-/// What happened is written where it happened: the worker on the spool tells the spool. Read is the primary's, and while that is away the
-/// spool's own.
+/// Samples go to the store in which the jobs ran: the worker on the spool sends them to the spool. Reads
+/// come from the primary, and from the spool while the primary is away.
 #[async_trait]
 impl Rollups for FallbackEngine {
     async fn append_samples(&self, samples: &[Sample]) -> Result<()> {
@@ -279,8 +280,8 @@ impl Rollups for FallbackEngine {
 
     async fn rollups(&self, request: &RollupsRequest) -> Result<RollupsRead> {
         let wanted = request.clone();
-        let asked = self.inner.if_there(|primary| async move { primary.rollups(&wanted).await });
-        match asked.await? {
+        let reading = self.inner.if_available(|primary| async move { primary.rollups(&wanted).await });
+        match reading.await? {
             Some(read) => Ok(read),
             None => self.inner.spool.rollups(request).await,
         }

@@ -1,4 +1,4 @@
-//! Watching the primary: it is asked again and again, and what is heard of it moves the switch.
+//! Watches the primary: sends it periodic checks, whose results move the switch.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -17,11 +17,11 @@ use windlass_core::queue::Pause;
 use super::Inner;
 use super::primary::within;
 
-/// After a failure the primary is asked again sooner.
+/// The interval of checks after a failure, which is shorter.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// How often the spool is looked through, if nothing else calls for it.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// After so many checks the spool learns again which queues and types the primary knows.
+/// How often the spool is checked, if no event requires it.
+const SPOOL_CHECK_EVERY: Duration = Duration::from_secs(5);
+/// The number of checks after which the spool learns again which queues and types the primary knows.
 const CHECKS_PER_COPY: u32 = 30;
 
 /// Checks the primary for as long as the engine is kept.
@@ -29,48 +29,49 @@ pub(super) async fn watch(inner: Weak<Inner>) {
     for checks in 1_u32.. {
         let Some(kept) = inner.upgrade() else { return };
         kept.check().await;
-        kept.make_up_for_trouble().await;
+        kept.recover_spool().await;
         kept.heard.send_modify(|times| *times += 1);
         if checks % CHECKS_PER_COPY == 0 && kept.side() == Side::Primary {
             kept.copy_catalogue().await;
         }
         let wait = kept.until_next_check();
         drop(kept);
-        // may sleep: a store is asked for heartbeats so often and not more often, in sickness and in health.
+        // may sleep: checks go to the store at this interval and not more often, whether it answers or not.
         tokio::time::sleep(wait).await;
     }
 }
 
-/// Replays the spool, whenever there may be something in it, for as long as the engine is kept.
+/// Replays the spool, whenever a job may be in it, for as long as the engine is kept.
 pub(super) async fn replay(inner: Weak<Inner>, returned: Arc<Notify>, adopt_after: Duration) {
-    let look_every = adopt_after.clamp(Duration::from_millis(100), LOOK_EVERY);
+    let check_every = adopt_after.clamp(Duration::from_millis(100), SPOOL_CHECK_EVERY);
     loop {
         let Some(kept) = inner.upgrade() else { return };
         if kept.spool.trouble().is_none() {
-            kept.look_after_spool().await;
+            kept.maintain_spool().await;
         }
         kept.heard.send_modify(|times| *times += 1);
         drop(kept);
         tokio::select! {
             () = returned.notified() => {}
-            // may sleep: nobody tells of a batch that another process left behind, so it is looked for, but not all the time.
-            () = tokio::time::sleep(look_every) => {}
+            // may sleep: no event reports a batch that another process left behind, so it is polled, at an
+            // interval.
+            () = tokio::time::sleep(check_every) => {}
         }
     }
 }
 
 impl Inner {
-    /// Asks the primary for a heartbeat. One that is in doubt must show that it still writes: there are stores that
-    /// answer questions and take nothing. It is back only when it knows what was declared meanwhile.
+    /// Checks the primary. A primary in doubt must show that it still writes: some stores answer queries
+    /// and accept no write. It is back only when it knows all declarations of the meantime.
     async fn check(self: &Arc<Self>) {
         let (inner, began) = (Arc::clone(self), self.started.elapsed());
         let is_in_doubt = self.side() == Side::Spool || !self.switch().is_healthy();
-        let asked = within(self.options.check_timeout, async move {
+        let checked = within(self.options.check_timeout, async move {
             let primary = inner.primary.open().await?;
             if is_in_doubt { try_to_write(&primary).await } else { primary.now().await.map(drop) }
         });
-        let answered = match asked.await {
-            Ok(()) if !self.is_introduced.load(Ordering::Acquire) => self.introduce().await,
+        let answered = match checked.await {
+            Ok(()) if !self.is_declared.load(Ordering::Acquire) => self.declare_to_primary().await,
             answered => answered,
         };
         match answered {
@@ -84,7 +85,7 @@ impl Inner {
         if is_trying { AGAIN_AFTER_FAILURE.min(self.options.check_every) } else { self.options.check_every }
     }
 
-    /// Calls the primary, for not longer than a check may take, and notes how that went.
+    /// Calls the primary, for no longer than a check may take, and notes the result.
     pub(super) async fn on_primary<T, Fut>(
         &self,
         call: impl FnOnce(Arc<dyn Engine>) -> Fut + Send,
@@ -96,7 +97,7 @@ impl Inner {
         self.on_primary_within(self.options.check_timeout, call).await
     }
 
-    /// The same for a call that may take longer.
+    /// Calls the primary with a longer time limit, and notes the result.
     pub(super) async fn on_primary_within<T, Fut>(
         &self,
         limit: Duration,
@@ -110,8 +111,8 @@ impl Inner {
         self.note(began, within(limit, call(self.primary.engine()?)).await)
     }
 
-    /// Notes how a call went that began at this moment, and hands its answer on. What went well says little: it may have been
-    /// a read.
+    /// Notes the result of a call that began at this moment, and returns its answer. A success says little:
+    /// it may have been a read.
     pub(super) fn note<T>(&self, began: Duration, answer: Result<T>) -> Result<T> {
         if let Err(error) = &answer
             && error.is_away()
@@ -122,13 +123,14 @@ impl Inner {
     }
 
     fn went_wrong(&self, began: Duration, error: &EngineError) {
-        // Why it is away may change meanwhile, and this is what somebody must act on: it is said once, in whatever order they come.
+        // The reason may change while it is away, and an operator must act on this one: it is logged once,
+        // in whatever order the errors come.
         if matches!(error, EngineError::Unusable { .. }) && !self.is_refused.swap(true, Ordering::SeqCst) {
             let primary = self.primary.name;
-            tracing::error!(%error, primary, "the store is there and lets nobody use it; it is asked again and again");
+            tracing::error!(%error, primary, "the store is reachable and refuses to be used; fix the cause in `error`, checks go on meanwhile");
         }
         if self.switch().failed(began, self.started.elapsed()) {
-            self.is_introduced.store(false, Ordering::Release);
+            self.is_declared.store(false, Ordering::Release);
             self.counts.switches.fetch_add(1, Ordering::Relaxed);
             let (primary, spool) = (self.primary.name, self.spool.info().name);
             tracing::warn!(%error, primary, spool, "the store is away; new jobs go into the spool and run from there");
@@ -144,23 +146,24 @@ impl Inner {
         }
     }
 
-    /// Tells the primary what was declared while it was away, for it may have come back empty, and learns what it knows.
-    pub(super) async fn introduce(&self) -> Result<()> {
-        // What is declared from here on, while the primary is away, makes it false again.
-        self.is_introduced.store(true, Ordering::Release);
+    /// Declares to the primary what was declared while it was away, for it may have come back empty, and
+    /// copies its catalogue.
+    pub(super) async fn declare_to_primary(&self) -> Result<()> {
+        // A declaration from here on, while the primary is away, makes it false again.
+        self.is_declared.store(true, Ordering::Release);
         let declaration = self.declared().clone();
         let declare =
             |part| self.on_primary(|primary: Arc<dyn Engine>| async move { primary.declare(part).await });
-        let told = declare_all(self.primary.name, declaration, declare).await;
-        match told {
+        let declared = declare_all(self.primary.name, declaration, declare).await;
+        match declared {
             Ok(()) => self.copy_catalogue().await,
-            Err(_) => self.is_introduced.store(false, Ordering::Release),
+            Err(_) => self.is_declared.store(false, Ordering::Release),
         }
-        told
+        declared
     }
 
-    /// The spool must know every queue and type that the primary knows: else it would refuse jobs that are none of this
-    /// process's own.
+    /// Copies every queue and type of the primary to the spool: otherwise the spool would refuse jobs of
+    /// queues and types that this process does not declare.
     pub(super) async fn copy_catalogue(&self) {
         if self.spool.trouble().is_some() {
             return;
@@ -173,14 +176,14 @@ impl Inner {
             Err(error) => Err(error),
         };
         if let Err(error) = copied {
-            tracing::warn!(%error, "the spool could not learn which queues and types the store knows");
+            tracing::warn!(%error, "copying queues and types to the spool failed; it is retried with a later check");
         }
     }
 
     async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>, now: Timestamp) -> Result<()> {
         let specs = queues.iter().map(|queue| queue.spec.clone()).collect();
         let types = types.into_iter().map(|known| known.spec).collect();
-        self.tell_spool(Declaration { queues: specs, types }).await?;
+        self.declare_in_spool(Declaration { queues: specs, types }).await?;
         for QueueStatus { spec, pause, shut, .. } in queues {
             match pause.filter(|pause| pause.holds(now)) {
                 Some(Pause { reason, until, .. }) => {
@@ -194,38 +197,39 @@ impl Inner {
         Ok(())
     }
 
-    /// Declares in the spool what the primary has taken.
-    pub(super) async fn tell_spool(&self, declaration: Declaration) -> Result<()> {
+    /// Declares in the spool what the primary has accepted.
+    pub(super) async fn declare_in_spool(&self, declaration: Declaration) -> Result<()> {
         declare_all(self.spool.info().name, declaration, |part| self.spool.declare(part)).await
     }
 
-    async fn look_after_spool(&self) {
+    async fn maintain_spool(&self) {
         if self.side() == Side::Primary
             && let Err(error) = self.replay().await
         {
-            tracing::warn!(%error, "the spool could not be replayed; it will be retried");
+            tracing::warn!(%error, "replaying the spool failed; it is retried");
         }
-        self.keep_spool_tidy().await;
+        self.sweep_spool().await;
     }
 
-    /// A process without a worker has nobody else who sweeps its spool. How much is in it is counted again, for all that came
-    /// replay.
-    async fn keep_spool_tidy(&self) {
+    /// Sweeps and prunes the spool, since no other process does so for a process without a worker. It
+    /// counts the jobs in it again, after all replays.
+    async fn sweep_spool(&self) {
         if let Err(error) = self.spool_size().await {
-            tracing::warn!(%error, "nobody knows how many jobs are in the spool");
+            tracing::warn!(%error, "counting the jobs in the spool failed; the last count is used");
         }
         for done in
             [self.spool.sweep(MAINTENANCE_BATCH_MAX).await, self.spool.prune(MAINTENANCE_BATCH_MAX).await]
         {
             if let Err(error) = done {
-                tracing::warn!(%error, "the spool could not be swept");
+                tracing::warn!(%error, "sweeping or pruning the spool failed; it is retried");
             }
         }
     }
 }
 
-/// Declares all that a store takes. What it refuses, because others have declared it otherwise, is said and left: it must keep
-/// neither the rest nor the process from that store.
+/// Declares everything to a store. A queue or type that the store refuses, because other processes have
+/// declared it differently, is logged and left out: it must not stop the rest, nor keep the process from
+/// that store.
 async fn declare_all<Fut>(
     store: &str,
     all: Declaration,
@@ -241,7 +245,7 @@ where
     for part in all.one_by_one() {
         match declare(part).await {
             Err(error) if is_final(&error) => {
-                tracing::error!(%error, store, "a queue or type was refused");
+                tracing::error!(%error, store, "the store refused a queue or type that is declared differently; declare it alike in all processes");
             }
             answered => answered?,
         }
@@ -254,7 +258,7 @@ fn is_final(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(_) | EngineError::Queue(_) | EngineError::Type(_))
 }
 
-/// A request for nothing leaves a receipt, and takes the way that new jobs take.
+/// Sends a request without jobs, which stores a receipt and takes the same path as new jobs.
 async fn try_to_write(primary: &Arc<dyn Engine>) -> Result<()> {
     let request = RequestId::from_random(fastrand::u128(..));
     primary.enqueue(EnqueueRequest { request, jobs: Vec::new() }).await.map(drop)

@@ -1,9 +1,11 @@
 //! An engine made of two: a primary, and a spool beside it that keeps jobs while the primary is away.
 //!
-//! New jobs go to the primary for as long as it answers, and else into the spool ([`enqueue`]); [`health`] watches the primary
-//! and decides by core's switch; what nobody has claimed yet goes to the primary when it is back ([`replay`]). Numbers of
-//! jobs in the spool begin at [`SPOOL_IDS_FROM`](windlass_core::limits::SPOOL_IDS_FROM), so the number of a job says where it is. A worker works on both stores, each
-//! with slots of its own (see [`Engine::spool`]), so no job is ever settled elsewhere than where it was claimed.
+//! New jobs go to the primary while it answers, and otherwise into the spool ([`enqueue`]). [`health`]
+//! watches the primary and decides by core's switch. Jobs that no worker has claimed yet go to the primary
+//! when it is back ([`replay`]). Ids of jobs in the spool begin at
+//! [`SPOOL_IDS_FROM`](windlass_core::limits::SPOOL_IDS_FROM), so the id of a job says which store has it. A
+//! worker works on both stores, each with slots of its own (see [`Engine::spool`]), so a job is always
+//! settled in the store in which it was claimed.
 
 mod primary;
 mod enqueue;
@@ -44,22 +46,23 @@ use enqueue::Unanswered;
 pub use primary::{Connect, Connecting};
 use primary::{Primary, within};
 
-/// How an engine falls back.
+/// The options of a fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FallbackOptions {
-    /// A check or an enqueue that the primary does not answer within this time counts as failed.
+    /// The time limit of a check or an enqueue: without an answer by then it counts as failed.
     pub check_timeout: Duration,
-    /// How often the primary is asked for a heartbeat.
+    /// The interval between checks of the primary.
     pub check_every: Duration,
-    /// When it counts as away and when as back.
+    /// The rules for when the primary counts as away and when as back.
     pub rules: SwitchRules,
-    /// What becomes of new jobs with keys while it is away.
+    /// The treatment of new jobs with keys while the primary is away.
     pub keys: KeysWhileAway,
-    /// Unfinished jobs that the spool takes at the most.
+    /// The maximum number of unfinished jobs in the spool.
     pub spool_max: u64,
-    /// A batch on its way from the spool to the primary is taken over from whoever set it aside after this time.
+    /// The age from which a batch on its way from the spool to the primary is taken over from the process
+    /// that staged it.
     pub adopt_after: Duration,
-    /// Whether this process replays the spool. One that lives for a moment leaves it to others.
+    /// Whether this process replays the spool. A short-lived process leaves it to others.
     pub replay: bool,
 }
 
@@ -77,13 +80,13 @@ impl Default for FallbackOptions {
     }
 }
 
-/// What becomes of new jobs with keys while the primary, which alone knows who holds them, is away.
+/// The treatment of new jobs with keys while the primary is away, which alone knows the holders of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeysWhileAway {
     /// They are refused.
     #[default]
     Refuse,
-    /// They are taken. One whose key turns out to be held ends as cancelled, if it was not run before.
+    /// They are accepted. A job whose key turns out to be held ends as cancelled, if it was not run before.
     Accept,
 }
 
@@ -98,24 +101,25 @@ struct Inner {
     spool: Arc<dyn Spool>,
     options: FallbackOptions,
     switch: Mutex<Switch>,
-    /// All that this process declared.
+    /// All declarations of this process.
     declared: Mutex<Declaration>,
-    /// Whether the primary knows all that this process declared.
-    is_introduced: AtomicBool,
-    /// Whether it was said that the primary is there and cannot be used.
+    /// Whether the primary knows all declarations of this process.
+    is_declared: AtomicBool,
+    /// Whether it was logged that the primary is reachable and cannot be used.
     is_refused: AtomicBool,
-    /// When something was put into the spool, as far as this process knows.
+    /// When a job was last spooled, as far as this process knows.
     last_spooled: Mutex<Option<Instant>>,
-    /// Unfinished jobs in the spool when it was last counted, and those put in since.
+    /// Unfinished jobs in the spool when it was last counted, and those spooled since.
     in_spool: AtomicU64,
-    /// Why the spool does not know yet what it must know, if it does not.
+    /// Why the spool lacks declarations, if it does.
     spool_trouble: Mutex<Option<String>>,
     unanswered: Mutex<Unanswered>,
-    /// Batches that this process has staged and nobody else sends before they are old. They are replayed before all others.
+    /// Batches that this process has staged, and that no other process sends before they are old. They are
+    /// replayed before all others.
     left_behind: Mutex<HashSet<RequestId>>,
     counts: Counts,
     returned: Arc<Notify>,
-    /// Goes up whenever something was heard of the primary or was replayed.
+    /// Goes up after each check of the primary and each replay.
     heard: watch::Sender<u64>,
     started: Instant,
 }
@@ -128,9 +132,11 @@ struct Counts {
 }
 
 impl FallbackEngine {
-    /// Joins a primary and a spool, which must give numbers from [`SPOOL_IDS_FROM`](windlass_core::limits::SPOOL_IDS_FROM) on. If
-    /// the primary is away, it starts with the spool and says so; if the spool is in a trouble that passes, such as a full disk,
-    /// it starts with the primary and says so. Both together are an error, and so is any other trouble: a person must act.
+    /// Joins a primary and a spool, which must give ids from
+    /// [`SPOOL_IDS_FROM`](windlass_core::limits::SPOOL_IDS_FROM) on. If the primary is away, it starts with
+    /// the spool and logs a warning. If the spool has a transient error, such as a full disk, it starts
+    /// with the primary and logs a warning. Both together are an error, and so is any other error: an
+    /// operator must act.
     pub async fn open(
         name: &'static str,
         connect: Connect,
@@ -143,7 +149,7 @@ impl FallbackEngine {
             options,
             switch: Mutex::new(Switch::new(options.rules, Side::Primary, Duration::ZERO)),
             declared: Mutex::default(),
-            is_introduced: AtomicBool::new(false),
+            is_declared: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             last_spooled: Mutex::default(),
             in_spool: AtomicU64::default(),
@@ -155,20 +161,21 @@ impl FallbackEngine {
             heard: watch::Sender::new(0),
             started: Instant::now(),
         });
-        inner.meet_spool().await?;
+        inner.open_spool().await?;
         inner.reach_primary().await?;
         let mut duties = vec![tokio::spawn(health::watch(Arc::downgrade(&inner)))];
         if options.replay {
             let (myself, returned) = (Arc::downgrade(&inner), Arc::clone(&inner.returned));
-            let bringing = health::replay(myself, returned, options.adopt_after);
-            duties.push(tokio::spawn(bringing));
+            let replaying = health::replay(myself, returned, options.adopt_after);
+            duties.push(tokio::spawn(replaying));
         }
         Ok(Self { inner, duties })
     }
 }
 
 impl FallbackEngine {
-    /// Goes up after each check of the primary and each round of replay, for those who wait for what comes of them.
+    /// Goes up after each check of the primary and each round of replay, for callers that wait for their
+    /// results.
     pub fn heard(&self) -> watch::Receiver<u64> {
         self.inner.heard.subscribe()
     }
@@ -192,7 +199,7 @@ impl Inner {
         let inner = Arc::clone(self);
         let opening = async move { inner.primary.open().await.map(drop) };
         let reached = match within(self.options.check_timeout, opening).await {
-            Ok(()) => self.introduce().await,
+            Ok(()) => self.declare_to_primary().await,
             failed => failed,
         };
         match reached {
@@ -228,7 +235,7 @@ impl Inner {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs in the spool that have not ended.
+    /// Counts the jobs in the spool that have not ended.
     async fn spool_size(&self) -> Result<u64> {
         let size = unfinished(&self.spool.queues().await?);
         self.in_spool.store(size, Ordering::Relaxed);
@@ -262,27 +269,27 @@ impl Inner {
         })
     }
 
-    /// How many jobs are in the spool, and how many of them wait for a person.
+    /// Counts the jobs in the spool, and those of them that an operator must decide on.
     async fn read_spool(&self) -> Result<(u64, u64)> {
         Ok((self.spool_size().await?, self.uncertain().await?))
     }
 
-    /// Declares on both sides; what the primary refuses is not declared at all. What it does not learn now, because it is away, it
-    /// learns when it is back.
+    /// Declares in both stores; a declaration that the primary refuses is not declared at all. A primary
+    /// that is away learns it when it is back.
     async fn declare(&self, declaration: Declaration) -> Result<()> {
         let copy = declaration.clone();
         match self.on_primary(|primary| async move { primary.declare(copy).await }).await {
             Ok(()) => {
-                let told = self.tell_spool(declaration.clone()).await;
-                self.unless_passing(told)?;
+                let declared = self.declare_in_spool(declaration.clone()).await;
+                self.unless_passing(declared)?;
                 remember(&mut self.declared(), declaration);
             }
-            // A process that lives for a moment cannot make up for it.
+            // A short-lived process cannot repeat it later.
             Err(error) if error.is_away() && self.options.replay => {
-                tracing::warn!(%error, "queues and types are declared again when the store answers");
+                tracing::warn!(%error, "the store is away; queues and types are declared again when it answers");
                 self.spool.declare(declaration.clone()).await?;
                 remember(&mut self.declared(), declaration);
-                self.is_introduced.store(false, Ordering::Release);
+                self.is_declared.store(false, Ordering::Release);
             }
             refused => return refused,
         }
@@ -290,9 +297,9 @@ impl Inner {
     }
 }
 
-/// Hands each part of a batch to the store that has its jobs.
+/// Sends each part of a batch to the store that has its jobs.
 impl Inner {
-    /// Puts the answers together again in order.
+    /// Returns the answers of both stores in the order of the batch.
     async fn by_side<T, A, Fut>(
         &self,
         batch: Vec<T>,
@@ -324,7 +331,7 @@ fn unfinished(queues: &[QueueStatus]) -> u64 {
     queues.iter().map(|queue| queue.counts.unfinished()).sum()
 }
 
-/// What was declared before, and this; the newer counts.
+/// Adds a declaration to the known ones; the newer one replaces the older.
 fn remember(known: &mut Declaration, new: Declaration) {
     known.queues.retain(|old| new.queues.iter().all(|queue| queue.name != old.name));
     known.types.retain(|old| new.types.iter().all(|kind| kind.name != old.name));
@@ -339,7 +346,8 @@ impl Engine for FallbackEngine {
         let spool = self.inner.spool.info().durability;
         let primary = self.inner.primary.engine().map(|engine| engine.info()).ok();
         let durability = primary.map_or(spool, |primary| primary.durability.min(spool));
-        // What a primary has that nobody has reached yet is not known. A worker must start all the same: that is what a spool is for.
+        // The modes of a primary that this process has not reached yet are unknown. A worker must start all
+        // the same: that is the purpose of a spool.
         let duty_modes = primary.map_or(DutyModes::ALL, |primary| primary.duty_modes);
         EngineInfo { name: self.inner.primary.name, durability, duty_modes }
     }

@@ -1,4 +1,4 @@
-//! The engine that was asked for. It may not be there when the process starts, so it is opened when it can be.
+//! The primary engine. It may be away when the process starts, so it is opened when it can be.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use windlass_core::engine::{Engine, HintListener, Result};
 use windlass_core::error::EngineError;
 
-/// Opens the primary. Asked again until it succeeds.
+/// Opens the primary. Called again until it succeeds.
 pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
 
 /// A primary that is being opened.
 pub type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Engine>>> + Send>>;
 
-/// The engine that was asked for.
+/// The configured engine, which may not be open yet.
 pub(super) struct Primary {
     pub(super) name: &'static str,
     connect: Connect,
     engine: RwLock<Option<Arc<dyn Engine>>>,
-    /// Held by whoever opens it.
+    /// Held by the task that opens it.
     opening: tokio::sync::Mutex<()>,
-    /// Whoever wanted hints before it was there.
+    /// Listeners that registered before it was open.
     listeners: Mutex<Vec<Weak<dyn HintListener>>>,
 }
 
@@ -36,7 +36,7 @@ impl Primary {
         }
     }
 
-    /// The engine, if it was ever reached.
+    /// Returns the engine, if it was ever reached.
     pub(super) fn engine(&self) -> Result<Arc<dyn Engine>> {
         let engine = self.engine.read().unwrap_or_else(PoisonError::into_inner);
         engine.clone().ok_or_else(|| EngineError::Unavailable {
@@ -44,10 +44,11 @@ impl Primary {
         })
     }
 
-    /// The engine, opened if need be. Only one task opens it, and nobody waits for another.
+    /// Returns the engine, and opens it if necessary. Only one task opens it, and no task waits for
+    /// another.
     pub(super) async fn open(&self) -> Result<Arc<dyn Engine>> {
         let Ok(_only_me) = self.opening.try_lock() else {
-            return Err(EngineError::Unavailable { why: format!("{} is still being opened", self.name) });
+            return Err(EngineError::Unavailable { why: format!("{} is being opened", self.name) });
         };
         if let Ok(engine) = self.engine() {
             return Ok(engine);
@@ -71,7 +72,8 @@ impl Primary {
     }
 }
 
-/// Runs a call in a task of its own, so that it is never dropped half way, and waits for it only so long.
+/// Runs a call in a task of its own, so that it is never dropped half way, and waits for it within a time
+/// limit.
 pub(super) async fn within<T: Send + 'static>(
     limit: Duration,
     call: impl Future<Output = Result<T>> + Send + 'static,

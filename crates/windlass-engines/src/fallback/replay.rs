@@ -1,8 +1,9 @@
-//! The way back: what nobody has claimed yet goes to the primary, exactly once and in the order in which it came.
+//! Replay: moves the jobs that no worker has claimed yet to the primary, exactly once and in the order of
+//! their enqueue.
 //!
-//! A batch is staged in the spool, put into the primary under the request that it notes, and ended in the spool. Whoever finds
-//! a batch that was staged long ago does the last two steps again: the primary answers a request that it has done from
-//! its receipt, and a batch that somebody else has ended is over.
+//! A batch is staged in the spool, enqueued in the primary under the request that it notes, and ended in
+//! the spool. A process that finds a batch that was staged long ago repeats the last two steps: the primary
+//! answers a request that it has done from its receipt, and a batch that another process has ended is over.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -20,29 +21,30 @@ use windlass_core::spool::{BatchMost, Following, LeftOut, StagedBatch, as_new, m
 
 use super::Inner;
 
-/// What goes together.
+/// The maximum size of a batch.
 const MOST: BatchMost = BatchMost { jobs: 200, bytes: 1024 * 1024 };
-/// Batches that are looked at together.
+/// The number of batches on one page.
 const BATCHES: u32 = 100;
-/// After so many jobs that could not go, a round ends: whatever is wrong then is wrong with more than a few of them.
+/// The number of failed jobs after which a round ends: the cause then affects more than a few of them.
 const LEFT_OUT_MAX: usize = 1_000;
-/// How long a batch may take. It is bigger than a single job, and nobody waits for it.
+/// The time limit of a batch. It is bigger than a single job, and no caller waits for it.
 const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
-/// What the primary says of a batch.
-enum Asked {
-    /// Nothing is left of it here.
+/// The primary's answer about a batch.
+enum BatchAnswer {
+    /// No job of it is left here.
     Over,
-    /// It answered for each job that was sent. These are still here.
+    /// The primary answered for each job that was sent. These jobs are still here.
     Answered { staged: StagedBatch, jobs: Vec<Job>, answers: Vec<EnqueueAnswer> },
-    /// Nobody can tell any more whether the primary has it.
+    /// It is no longer possible to know whether the primary has it.
     Uncertain,
 }
 
 impl Inner {
-    /// Replays all that may go, batch by batch, for as long as the primary is there. Half of the time is left to those
-    /// who put jobs in now. What cannot go now keeps no others; the first trouble of that kind is handed back. A batch without
-    /// an answer ends the round: it is the first of the next one, so that nothing overtakes it.
+    /// Replays all jobs that may move, batch by batch, while the primary answers. Half of the time is left
+    /// to callers that enqueue now. A job that cannot move now stops no others; the first error of that
+    /// kind is returned. A batch without an answer ends the round: it is the first of the next round, so
+    /// that no job overtakes it.
     pub(super) async fn replay(&self) -> Result<()> {
         let mut trouble = self.finish_old().await?;
         let mut left_out = LeftOut::default();
@@ -52,7 +54,7 @@ impl Inner {
             let following = self.following();
             let stage = self.spool.stage(request, MOST, &left_out, &following).await?;
             let Some(staged) = stage else { break };
-            match self.bring_batch(request).await {
+            match self.replay_batch(request).await {
                 Ok(refused) => left_out.types.extend(refused),
                 Err(error) if error.is_unknown() => return Err(trouble.unwrap_or(error)),
                 Err(error) => {
@@ -60,51 +62,53 @@ impl Inner {
                     left_out.jobs.extend(staged.ids);
                 }
             }
-            // may sleep: those who put jobs in now have the store for as long as this batch had it.
+            // may sleep: callers that enqueue now have the store for as long as this batch had it.
             tokio::time::sleep(began.elapsed().min(Duration::from_secs(1))).await;
         }
         trouble.map_or(Ok(()), Err)
     }
 
-    /// Replays a batch that was staged just now. Tells of which types jobs were refused.
-    async fn bring_batch(&self, request: RequestId) -> Result<BTreeSet<TypeName>> {
-        match self.ask(request).await {
+    /// Replays a batch that was staged just now. Returns the types of refused jobs.
+    async fn replay_batch(&self, request: RequestId) -> Result<BTreeSet<TypeName>> {
+        match self.query_batch(request).await {
             // If only the end fails, the primary has the jobs: the batch stays, and the next round begins
             // with it.
-            Ok(asked) => self.end(asked).await.inspect_err(|_| _ = self.left_behind().insert(request)),
+            Ok(answer) => self.end(answer).await.inspect_err(|_| _ = self.left_behind().insert(request)),
             Err(error) if error.is_unknown() => {
                 self.left_behind().insert(request);
                 Err(error)
             }
             Err(error) => {
-                // Nothing of it was stored there, so it goes on here, unless somebody else may have sent it since.
+                // The primary stored no job of it, so it stays here, unless another process may have sent
+                // it since.
                 self.spool.keep_here(request, self.options.adopt_after / 2).await?;
                 Err(error)
             }
         }
     }
 
-    /// Finishes what was staged before, oldest first: by a process that died long ago, or by this one, which went on
-    /// without an answer.
+    /// Finishes batches that were staged before, oldest first: by a process that died long ago, or by this
+    /// process, which continued without an answer.
     async fn finish_old(&self) -> Result<Option<EngineError>> {
         let (mut trouble, mut last) = (None, None);
-        // Those of which nothing is left here: batches are remembered only once they are staged.
+        // Requests without a batch here: they are remembered only once their batches are staged.
         let mut unnamed = self.left_behind().clone();
         loop {
             let page = self.spool.staged(last.as_ref(), BATCHES).await?;
             page.iter().for_each(|staged| _ = unnamed.remove(&staged.request));
-            // After the page, or what was staged in between would seem to come from a clock that went back.
+            // After the page: otherwise a batch that was staged in between would seem to come from a clock
+            // that went back.
             let now = self.spool.now().await?;
             for staged in page.iter().filter(|staged| self.may_finish(staged, now)) {
-                let ended = match self.ask(staged.request).await {
-                    Ok(asked) => {
-                        let ended = self.end(asked).await;
+                let ended = match self.query_batch(staged.request).await {
+                    Ok(answer) => {
+                        let ended = self.end(answer).await;
                         if ended.is_ok() {
                             self.left_behind().remove(&staged.request);
                         }
                         ended.err()
                     }
-                    // Without an answer nothing may overtake it.
+                    // Without an answer no job may overtake it.
                     Err(error) if error.is_unknown() || self.side() == Side::Spool => return Err(error),
                     Err(error) => Some(error),
                 };
@@ -132,15 +136,15 @@ impl Inner {
         self.left_behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the primary for a batch, by sending it, or by asking for the receipt if it must not be sent any more.
-    async fn ask(&self, request: RequestId) -> Result<Asked> {
-        let Some((staged, jobs)) = self.spool.still_staged(request).await? else { return Ok(Asked::Over) };
+    /// Queries the primary for a batch: sends it, or reads its receipt if it must not be sent any more.
+    async fn query_batch(&self, request: RequestId) -> Result<BatchAnswer> {
+        let Some((staged, jobs)) = self.spool.still_staged(request).await? else { return Ok(BatchAnswer::Over) };
         if jobs.is_empty() {
             self.spool.end_batch(request, Vec::new()).await?;
-            return Ok(Asked::Over);
+            return Ok(BatchAnswer::Over);
         }
         let now = self.spool.now().await?;
-        // Of a batch that a person has changed, only what was sent before counts.
+        // Of a batch that an operator has changed, only the first sending counts.
         let is_whole = jobs.len() == staged.ids.len();
         let answers = if is_whole && staged.is_receipt_kept(now) {
             Some(self.send(request, jobs.clone()).await?)
@@ -150,13 +154,13 @@ impl Inner {
             None
         };
         match answers.filter(|answers| answers.len() == staged.ids.len()) {
-            Some(answers) => Ok(Asked::Answered { staged, jobs, answers }),
-            None => Ok(Asked::Uncertain),
+            Some(answers) => Ok(BatchAnswer::Answered { staged, jobs, answers }),
+            None => Ok(BatchAnswer::Uncertain),
         }
     }
 
     async fn send(&self, request: RequestId, jobs: Vec<Job>) -> Result<Vec<EnqueueAnswer>> {
-        // In this order, and before anything is sent: see `as_new`.
+        // In this order, and before the batch is sent: see `as_new`.
         let here = self.spool.now().await?;
         let there = self.on_primary(|primary| async move { primary.now().await }).await?;
         let jobs = jobs.into_iter().map(|job| as_new(job, here, there)).collect();
@@ -164,10 +168,10 @@ impl Inner {
         self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.enqueue(request).await }).await
     }
 
-    /// The primary has answered for a batch: what it has ends here, what it refused waits here as before. Tells of which types
-    /// that is.
-    async fn end(&self, asked: Asked) -> Result<BTreeSet<TypeName>> {
-        let Asked::Answered { staged, jobs, answers } = asked else { return Ok(BTreeSet::new()) };
+    /// Ends a batch for which the primary has answered: accepted jobs end here, refused ones wait here as
+    /// before. Returns the types of the refused jobs.
+    async fn end(&self, answer: BatchAnswer) -> Result<BTreeSet<TypeName>> {
+        let BatchAnswer::Answered { staged, jobs, answers } = answer else { return Ok(BTreeSet::new()) };
         let mut reasons: HashMap<_, _> =
             staged.ids.iter().zip(&answers).map(|(id, answer)| (*id, self.reason(answer))).collect();
         let ends: Vec<_> = jobs.iter().map(|job| (job.id, reasons.remove(&job.id).flatten())).collect();
@@ -176,7 +180,7 @@ impl Inner {
         let types = refused.iter().map(|(job, _)| job.job_type.clone()).collect();
         if let Some(why) = answers.iter().find_map(|answer| answer.job().err()) {
             let (jobs, primary) = (refused.len(), self.primary.name);
-            tracing::warn!(jobs, primary, %why, "jobs of the spool were refused, and wait there");
+            tracing::warn!(jobs, primary, %why, "the primary refused jobs of the spool; they wait in the spool and are retried");
         }
         if self.spool.end_batch(staged.request, ends).await? {
             self.counts.returned.fetch_add(returned, Ordering::Relaxed);
@@ -184,20 +188,21 @@ impl Inner {
         Ok(types)
     }
 
-    /// Why a job of the spool is over, or nothing if it is not.
+    /// Returns why a job of the spool is over, or `None` if it is not.
     fn reason(&self, answer: &EnqueueAnswer) -> Option<String> {
         let name = self.primary.name;
         match answer {
             EnqueueAnswer::New(id) | EnqueueAnswer::Spooled(id) => Some(moved(name, *id)),
             EnqueueAnswer::Duplicate(id) => Some(format!("duplicate of job {id} in {name}")),
             EnqueueAnswer::Replaced(id) | EnqueueAnswer::Revived(id) => {
-                Some(format!("given to job {id} in {name}"))
+                Some(format!("moved into job {id} in {name}"))
             }
             EnqueueAnswer::Refused(_) => None,
         }
     }
 
-    /// Jobs of which nobody can tell any more whether the primary has them: those of batches without a receipt that are still here.
+    /// Counts the jobs of which it is unknown whether the primary has them: jobs of batches without a
+    /// receipt that are still here.
     pub(super) async fn uncertain(&self) -> Result<u64> {
         let (mut uncertain, mut last) = (0, None);
         loop {

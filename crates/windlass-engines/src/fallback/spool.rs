@@ -1,5 +1,5 @@
-//! The spool has troubles of its own: its disk is full, or its file cannot be opened yet. That keeps no
-//! process from a primary that answers.
+//! Transient errors of the spool: its disk is full, or its file cannot be opened yet. They keep no process
+//! from a primary that answers.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -11,14 +11,13 @@ use windlass_core::fallback::Side;
 use super::{Inner, unfinished};
 
 impl Inner {
-    /// Looks at the spool when the process starts.
-    pub(super) async fn meet_spool(&self) -> Result<()> {
-        let met = self.look_into_spool().await;
-        self.unless_passing(met)
+    /// Reads the spool when the process starts.
+    pub(super) async fn open_spool(&self) -> Result<()> {
+        let counted = self.count_spool().await;
+        self.unless_passing(counted)
     }
 
-    /// Hands on what the spool answered, unless it is in a trouble that passes: then that is said, and made
-    /// up for later.
+    /// Returns the answer of the spool, unless it is a transient error: that is logged, and repaired later.
     pub(super) fn unless_passing(&self, answer: Result<()>) -> Result<()> {
         match answer {
             Err(error) if error.is_passing() => {
@@ -34,17 +33,17 @@ impl Inner {
         if self.spool_trouble().replace(error.to_string()).is_none() {
             tracing::warn!(
                 %error, spool, primary,
-                "the spool is in trouble, not the store; if the store goes away before that is over, new jobs are refused"
+                "the spool is in trouble, not the store; free its disk or make its file accessible, or new jobs are refused while the store is away"
             );
         }
     }
 
-    /// Makes up for what the spool did not learn while it was in trouble.
-    pub(super) async fn make_up_for_trouble(&self) {
+    /// Declares again what the spool missed during an error.
+    pub(super) async fn recover_spool(&self) {
         if self.spool_trouble().is_none() || self.spool.trouble().is_some() {
             return;
         }
-        if let Err(error) = self.teach_spool().await {
+        if let Err(error) = self.declare_again_in_spool().await {
             *self.spool_trouble() = Some(error.to_string());
             return;
         }
@@ -56,14 +55,14 @@ impl Inner {
         self.returned.notify_one();
     }
 
-    async fn teach_spool(&self) -> Result<()> {
-        self.look_into_spool().await?;
+    async fn declare_again_in_spool(&self) -> Result<()> {
+        self.count_spool().await?;
         let declared = self.declared().clone();
-        self.tell_spool(declared).await
+        self.declare_in_spool(declared).await
     }
 
-    /// Counts what is in the spool. One that took jobs before may hold receipts.
-    async fn look_into_spool(&self) -> Result<()> {
+    /// Counts the jobs in the spool. A spool that took jobs before may hold receipts.
+    async fn count_spool(&self) -> Result<()> {
         let queues = self.spool.queues().await?;
         self.in_spool.store(unfinished(&queues), Ordering::Relaxed);
         if queues.iter().any(|queue| queue.totals.enqueued > 0) {
@@ -72,8 +71,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What the spool has of something that both stores have; nothing while it cannot be read and the primary
-    /// answers.
+    /// Returns the spool's part of data that both stores have; nothing while it cannot be read and the
+    /// primary answers.
     pub(super) fn beside_primary<T: Default>(&self, read: Result<T>) -> Result<T> {
         match read {
             Err(error) if error.is_passing() && self.side() == Side::Primary => {
@@ -84,20 +83,20 @@ impl Inner {
         }
     }
 
-    /// Says that it is the spool that failed, and why it was asked at all.
+    /// Adds to an error that the spool failed, and why it was used at all.
     pub(super) fn of_spool(&self, error: EngineError, away: &EngineError) -> EngineError {
         let spool = self.spool.info().name;
-        let told = |why: String| {
+        let explain = |why: String| {
             format!(
                 "new jobs go into the spool ({spool}) now, and the spool failed: {why}; before that, {away}"
             )
         };
         match error {
-            EngineError::Full { why } => EngineError::Full { why: told(why) },
-            EngineError::Unavailable { why } => EngineError::Unavailable { why: told(why) },
-            EngineError::Busy { why } => EngineError::Busy { why: told(why) },
-            EngineError::Unknown { why } => EngineError::Unknown { why: told(why) },
-            EngineError::Unusable { why } => EngineError::Unusable { why: told(why) },
+            EngineError::Full { why } => EngineError::Full { why: explain(why) },
+            EngineError::Unavailable { why } => EngineError::Unavailable { why: explain(why) },
+            EngineError::Busy { why } => EngineError::Busy { why: explain(why) },
+            EngineError::Unknown { why } => EngineError::Unknown { why: explain(why) },
+            EngineError::Unusable { why } => EngineError::Unusable { why: explain(why) },
             other => other,
         }
     }

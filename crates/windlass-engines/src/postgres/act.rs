@@ -1,4 +1,4 @@
-//! What people do to jobs and queues.
+//! Acts of operators on jobs, queues and gates.
 
 use std::time::{Duration, Instant as Moment};
 
@@ -62,7 +62,7 @@ impl Store {
         Ok((CancelAnswer::Cancelled, moved, None))
     }
 
-    /// Asks a running job to stop, and tells whoever runs it. The first reason stands.
+    /// Asks a running job to stop, and notifies its worker. The first reason stays.
     async fn ask_to_stop(&self, tx: &Tx, id: JobId, why: &str) -> StoreResult<Option<Fence>> {
         let channel = self.channels.all();
         let rows = tx.query(&self.sql.request_cancel, &[number(&id.0), text(&why), text(&channel)]).await?;
@@ -115,7 +115,7 @@ impl Store {
         id: JobId,
         now: windlass_core::clock::Timestamp,
     ) -> StoreResult<(RetryAnswer, Moved)> {
-        // Its key is locked before the letter, as everywhere; the letter's key never changes.
+        // The key of a dead job is locked before the job, as everywhere. The job's key never changes.
         if let Some(key) = self.dead_key(tx, id).await?
             && let Some(holder) = self.other_holder(tx, id, &key, now).await?
         {
@@ -273,7 +273,7 @@ impl Store {
         Ok(BatchDone { changed, more: !self.waiting_in(&name, 1).await?.is_empty() })
     }
 
-    /// Jobs of a queue that wait, with or without a gate, at most `limit`.
+    /// Returns jobs of a queue that wait, with or without a gate, at most `limit`.
     async fn waiting_in(&self, name: &QueueName, limit: u32) -> StoreResult<Vec<i64>> {
         let (queue, limit) = (name.as_str(), int4(limit));
         self.ids(&self.sql.waiting_in, &[text(&queue), small_number(&limit)]).await
@@ -288,27 +288,28 @@ impl Store {
             return Ok(BatchDone { changed: count.into(), more: true });
         }
         if from != FIRST && count < limit {
-            // Somebody older may have come to the front meanwhile.
+            // Older jobs may have come to the front meanwhile.
             count += self.let_through(&gate, limit - count).await?;
         }
-        // What somebody has locked is there too, but who asks again and again for that alone is busy with nothing.
+        // Jobs that another transaction has locked are there, too, but a caller that asks again and again
+        // for those alone would spin.
         let more = count > 0 && !self.behind(&gate, 1).await?.is_empty();
         Ok(BatchDone { changed: count.into(), more })
     }
 
-    /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
+    /// Lets the oldest jobs through a gate, at most `limit`. A job that ever crashed goes on as a suspect.
     pub(super) async fn let_through(&self, gate: &Gate, limit: u32) -> StoreResult<u32> {
         Ok(self.let_through_after(gate, limit, FIRST).await?.count)
     }
 
-    /// The same of those behind this place.
+    /// Lets the oldest jobs behind this position through a gate.
     async fn let_through_after(&self, gate: &Gate, limit: u32, (due, id): Place) -> StoreResult<Through> {
-        // Suspects have no gate that could be opened, and nobody opens that of an ordering key by hand.
+        // Suspects have no gate that could be opened, and operators do not open that of an ordering key.
         if gate.is_suspect() || gate.is_of_ordering_key() {
             return Ok(Through::default());
         }
         let (name, limit) = (gate.as_str(), int4(limit));
-        // Core's word on where one goes on that ever crashed.
+        // Core's decision on the gate of a job that goes on after it ever crashed.
         let after_a_crash = gate_by_history(&Counters { crashes: 1, ..Counters::default() });
         let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
         let due = Instant(due);
@@ -320,7 +321,7 @@ impl Store {
         Ok(through)
     }
 
-    /// The oldest jobs behind a gate.
+    /// Returns the oldest jobs behind a gate.
     pub(super) async fn behind(&self, gate: &Gate, limit: u32) -> StoreResult<Vec<i64>> {
         if gate.is_suspect() {
             return Ok(Vec::new());
@@ -329,7 +330,7 @@ impl Store {
         self.ids(&self.sql.behind_gate, &[text(&name), small_number(&limit)]).await
     }
 
-    /// The store's clock.
+    /// Reads the store's clock.
     pub(super) async fn read_time(&self) -> StoreResult<windlass_core::clock::Timestamp> {
         if let Some(now) = self.now_param() {
             return Ok(now.0);

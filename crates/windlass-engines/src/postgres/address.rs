@@ -1,4 +1,4 @@
-//! Where a database URL leads, and how connections get there.
+//! The address in a database URL, and how connections get there.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use windlass_core::error::EngineError;
 use super::store_error::StoreError;
 use super::tls::{self, Tls, TlsSettings};
 
-/// A database URL that has been read: where it leads, and how connections are protected on the way.
+/// The address in a database URL, and how connections to it are protected.
 #[derive(Debug, Clone)]
 pub struct Address {
     config: Config,
@@ -20,7 +20,7 @@ pub struct Address {
 
 impl Address {
     /// Reads a URL such as `postgres://user@host:5432/database?sslmode=verify-full`, or words such as
-    /// `host=… user=…`. Looks at no file: certificates are read when somebody connects.
+    /// `host=… user=…`. Opens no file: certificates are read when a connection is made.
     pub fn parse(url: &str) -> Result<Self> {
         refuse_second_at(url)?;
         let (url, tls) = tls::take_settings(url)?;
@@ -35,13 +35,13 @@ impl Address {
         Ok(Self { config, tls })
     }
 
-    /// What the driver makes of it.
+    /// The driver's configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// A session of your own, for example to enqueue in your own transaction. Its connection is driven by a task on
-    /// the calling runtime and ends with the value.
+    /// Opens a session of your own, for example to enqueue in your own transaction. Its connection is
+    /// driven by a task on the calling runtime and ends with the value.
     pub async fn connect(&self) -> Result<Client> {
         let connected = self.config.connect(self.connector()?).await;
         let (client, connection) =
@@ -50,26 +50,26 @@ impl Address {
         Ok(client)
     }
 
-    /// The same address with settings for its sessions that the URL goes over.
+    /// The same address with settings for its sessions that the URL overrides.
     pub(super) fn with_defaults(mut self, settings: &str) -> Self {
         let all = format!("{settings} {}", self.config.get_options().unwrap_or_default());
         self.config.options(all);
         self
     }
 
-    /// The same with settings that go over the URL's.
+    /// The same address with settings that override the URL's.
     pub(super) fn with_settings(mut self, settings: &str) -> Self {
         let all = format!("{} {settings}", self.config.get_options().unwrap_or_default());
         self.config.options(all);
         self
     }
 
-    /// What makes TLS on the way there. Reads the files that the URL names.
+    /// The TLS connector of the address. Reads the files that the URL names.
     pub(super) fn connector(&self) -> Result<Tls> {
         tls::connector(&self.tls)
     }
 
-    /// Where it leads, for people to read: hosts and ports, and nothing that is secret.
+    /// The hosts and ports of the address, for people to read, and nothing that is secret.
     pub(super) fn place(&self) -> String {
         let ports = self.config.get_ports();
         let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
@@ -82,8 +82,9 @@ impl Address {
     }
 }
 
-/// The driver takes what follows the first `@` for the host. If that was in a password, the rest of the password would be
-/// told to everybody who reads where the address leads.
+/// Refuses a second `@` before the options. The driver takes the text after the first `@` for the host. If
+/// that `@` was in a password, the rest of the password would be shown to each person who reads the
+/// address.
 fn refuse_second_at(url: &str) -> Result<()> {
     let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let Some((_, place)) = rest.and_then(|rest| rest.split_once('@')) else { return Ok(()) };
@@ -96,15 +97,15 @@ fn refuse_at_in_host(config: &Config) -> Result<()> {
     if config.get_hosts().iter().any(is_torn) { Err(torn_password()) } else { Ok(()) }
 }
 
-/// Repeats nothing of the URL.
+/// The error for a second `@`. It repeats nothing of the URL.
 fn torn_password() -> EngineError {
     let why = "expected a database URL with one @, before the host, got another one behind it; special characters in a \
                password are percent-encoded: write @ as %40, / as %2F and ? as %3F";
     EngineError::Unusable { why: why.to_owned() }
 }
 
-/// The driver wants a host name for TLS even if the URL has only an address, and asks for TLS on a Unix socket, where
-/// no server has it.
+/// Prepares the driver for TLS. It wants a host name for TLS even if the URL has only an address, and asks
+/// for TLS on a Unix socket, where no server has it.
 fn be_ready_for_tls(config: &mut Config) {
     if config.get_hosts().is_empty() {
         for address in config.get_hostaddrs().to_vec() {
@@ -117,7 +118,8 @@ fn be_ready_for_tls(config: &mut Config) {
     }
 }
 
-/// A peer that went away in silence is noticed within half a minute, unless the URL says otherwise.
+/// Sets timeouts so that a peer that went away in silence is noticed within half a minute, unless the URL
+/// says otherwise.
 fn notice_a_silent_peer(config: &mut Config) {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
@@ -133,8 +135,9 @@ fn notice_a_silent_peer(config: &mut Config) {
     }
 }
 
-/// The driver names what it does not know, and that may be a part of a password with a `?` in it. What it does know,
-/// such as an option with a wrong value, has a name that is safe to repeat.
+/// The error for an unreadable URL. The driver names an option that it does not know, and that may be a
+/// part of a password with a `?` in it. An option that it does know, such as one with a wrong value, has a
+/// name that is safe to repeat.
 fn wrong_url(error: &tokio_postgres::Error) -> EngineError {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     let safe = cause.filter(|cause| cause.starts_with("invalid value for option"));
@@ -181,7 +184,10 @@ mod tests {
             assert!(error.contains("percent-encoded") && error.contains("%40"), "{error}");
             assert!(!error.contains("hun") && !error.contains("ter2"), "{error}");
         }
-        assert!(Address::parse("host=here password=x://y@z@").is_ok(), "words need no such care");
+        assert!(
+            Address::parse("host=here password=x://y@z@").is_ok(),
+            "words of the form name=value need no such check"
+        );
         let address = Address::parse("postgres://me:hun%40ter2@db.example/app?application_name=a@b").unwrap();
         assert_eq!(address.config().get_password(), Some("hun@ter2".as_bytes()));
         assert_eq!(address.place(), "db.example:5432");

@@ -1,5 +1,5 @@
-//! Where a job goes when it moves: back to waiting, to the history, to the dead letters. Everything that moves jobs one
-//! by one goes through here, so that counts, keys and attempts always go with them.
+//! Applies transitions: makes the rows of a job follow it when it waits again, ends or dies. Every
+//! statement that moves single jobs goes through here, so that counts, keys and attempts always follow.
 
 mod columns;
 mod start_over;
@@ -40,10 +40,10 @@ use super::value::{
 use crate::kit::{JobOptions, to_json};
 use columns::{AttemptColumns, Common, ended_at};
 
-/// Every so many attempts of a job the old ones are deleted.
+/// Each time the attempts of a job reach a multiple of this number, the old ones are deleted.
 const TRIM_EVERY: u32 = 50;
 
-/// A job that has not ended, locked, as far as moving it needs to know.
+/// A job that has not ended, under lock: the fields that moving it needs.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) id: JobId,
@@ -67,7 +67,7 @@ impl Live {
         if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
     }
 
-    /// Where it stands, as far as drains ask.
+    /// The standing of the job, as completion triggers see it.
     pub(super) fn stand(&self) -> JobStanding<'_> {
         match self.runs {
             true => JobStanding::Running,
@@ -83,13 +83,13 @@ impl Live {
         Some((self.job_type.to_string(), self.key.clone()?))
     }
 
-    /// The same job waiting at another time, or behind another gate.
+    /// The transition of this job to waiting, at another time or behind another gate.
     pub(super) fn waits(self, due: Timestamp, gate: Option<Gate>) -> Move {
         let landing = AppliedTransition { counters: self.counters, place: Place::Waiting { due, gate } };
         Move { live: self, landing, parting: AttemptEnd::default() }
     }
 
-    /// The same job, cancelled while it waited.
+    /// The transition of this job to cancelled while it waited.
     pub(super) fn cancelled(self, why: &str) -> Move {
         let landing =
             AppliedTransition { counters: self.counters, place: Place::Cancelled { why: why.to_owned() } };
@@ -97,7 +97,7 @@ impl Live {
     }
 }
 
-/// What is remembered of an attempt that ended.
+/// The stored record of an attempt that ended.
 #[derive(Debug, Clone)]
 pub(super) struct EndedAttempt {
     pub(super) number: u32,
@@ -109,20 +109,20 @@ pub(super) struct EndedAttempt {
     pub(super) output: Option<String>,
 }
 
-/// What goes with the end of a claim, besides where the job lands.
+/// What goes with the end of a claim, besides the new state of the job.
 #[derive(Debug, Default)]
 pub(super) struct AttemptEnd {
     pub(super) attempt: Option<EndedAttempt>,
     pub(super) last_error: Option<JobError>,
-    /// The token, if the holder itself settled; nothing if its claim was taken away.
+    /// The claim token, if the holder itself settled; nothing if the store took its claim away.
     pub(super) settled_by: Option<ClaimToken>,
-    /// How long ago the job ended, if this ends it.
+    /// How long ago the job ended, if this move ends it.
     pub(super) ended_ago: Duration,
-    /// Whether this is a retry after a failure, if it waits again.
+    /// Whether this move is a retry after a failure, if the job waits again.
     pub(super) is_retry: bool,
 }
 
-/// A job on its way.
+/// A job and its transition, not yet stored.
 #[derive(Debug)]
 pub(super) struct Move {
     pub(super) live: Live,
@@ -130,31 +130,32 @@ pub(super) struct Move {
     pub(super) parting: AttemptEnd,
 }
 
-/// Jobs under the lock of a transaction, and their keys with them.
+/// Jobs that a transaction has locked, and their keys with them.
 pub(super) struct Locked {
     pub(super) jobs: Vec<Live>,
     pub(super) keys: LockedKeys,
-    /// Jobs that somebody else has locked, or their key.
+    /// Jobs that another transaction has locked, or whose key it has locked.
     pub(super) skipped: Vec<JobId>,
 }
 
-/// What moves are to tell once they are committed.
+/// What moves have to report once they are committed.
 #[derive(Debug, Default)]
 pub(super) struct Moved {
-    /// Queues in which something waits again.
+    /// Queues in which jobs wait again.
     pub(super) queues: BTreeSet<QueueName>,
-    /// Where jobs were put back: queue, priority, and where whoever is to meet them has to start.
+    /// Requeued jobs: queue, priority, and the position from which a claim has to start in order to meet
+    /// them.
     pub(super) put_back: Vec<(QueueName, Priority, claim_cursor::Place)>,
-    /// The queue in which a dead letter waits again, and is due.
+    /// The queue in which a dead job was started over, and is due.
     pub(super) started_over: Option<QueueName>,
-    /// Ordering keys in which somebody may go out now.
+    /// Ordering keys whose next job may be released now.
     pub(super) ordering_key: Marked,
-    /// Whether a drain was marked.
+    /// Whether a completion trigger was marked.
     pub(super) trigger: bool,
 }
 
 impl Moved {
-    /// A job waits again.
+    /// Notes that a job waits again.
     fn wait(&mut self, job: &Move, now: Timestamp) {
         let Place::Waiting { due, gate } = &job.landing.place else { return };
         self.queues.insert(job.live.queue.clone());
@@ -164,7 +165,7 @@ impl Moved {
         }
     }
 
-    /// Takes in what other moves have to tell.
+    /// Adds what other moves have to report.
     pub(super) fn add(&mut self, more: Self) {
         self.queues.extend(more.queues);
         self.put_back.extend(more.put_back);
@@ -174,8 +175,9 @@ impl Moved {
 }
 
 impl Store {
-    /// Locks keys, then jobs, each in order, and reads them. With `skip`, jobs that somebody else has locked, or their
-    /// key, are left out and named: an open transaction of the application must not hold up the others.
+    /// Locks keys, then jobs, each in order, and reads them. With `skip`, it leaves out jobs that another
+    /// transaction has locked, or whose key it has locked, and names them: an open transaction of the
+    /// application must not hold up the other jobs.
     pub(super) async fn lock_live(&self, tx: &Tx, ids: &[i64], skip: bool) -> StoreResult<Locked> {
         let rows = tx.query(&self.sql.keys_of, &[numbers(&ids)]).await?;
         let mut keyed: Vec<(JobId, TypeKey)> = Vec::new();
@@ -196,8 +198,8 @@ impl Store {
         Ok(Locked { jobs, keys, skipped })
     }
 
-    /// The jobs whose key somebody else has locked. A key whose row is gone belongs to nobody, so nobody can hold it
-    /// against us.
+    /// Returns the jobs whose key another transaction has locked. A key whose row is gone belongs to no
+    /// job, so no transaction can hold it against this one.
     async fn behind_locked_keys(
         &self,
         tx: &Tx,
@@ -209,7 +211,7 @@ impl Store {
         Ok(missed.into_iter().filter(|(_, key)| there.contains(key)).map(|(id, _)| id).collect())
     }
 
-    /// Which of the jobs that could not be locked are not just gone.
+    /// Returns the jobs that could not be locked and are not simply gone.
     async fn still_there(&self, tx: &Tx, ids: &[i64], locked: &[Live]) -> StoreResult<Vec<JobId>> {
         let locked: HashSet<_> = locked.iter().map(|live| live.id.0).collect();
         let missing: Vec<_> = ids.iter().copied().filter(|id| !locked.contains(id)).collect();
@@ -226,13 +228,13 @@ impl Store {
         Ok(there)
     }
 
-    /// Locks jobs that have not ended, in the order of their numbers, and reads them.
+    /// Locks jobs that have not ended, in the order of their ids, and reads them.
     pub(super) async fn lock_jobs(&self, tx: &Tx, ids: &[i64]) -> StoreResult<Vec<Live>> {
         let rows = tx.query(&self.sql.lock_jobs, &[numbers(&ids)]).await?;
         rows.iter().map(read_live).collect()
     }
 
-    /// Writes where jobs go.
+    /// Stores moves of locked jobs.
     pub(super) async fn write_moves(
         &self,
         tx: &Tx,
@@ -274,7 +276,8 @@ impl Store {
         Ok(moved)
     }
 
-    /// Writes where jobs go on that nobody has locked, and which lie where this process wrote them last. Gives those that did.
+    /// Stores moves of jobs that are not locked, if their rows are where this process wrote them last.
+    /// Returns the fences of those that were moved.
     pub(super) async fn move_as_claimed(
         &self,
         tx: &Tx,
@@ -333,7 +336,7 @@ impl Store {
         Landed::read(&tx.query(&self.sql.apply_waiting, &params).await?)
     }
 
-    /// These two tell whether a drain was marked.
+    /// Stores ends of jobs. Like `apply_dead`, it returns whether a completion trigger was marked.
     async fn apply_ended(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> StoreResult<bool> {
         if moves.is_empty() {
             return Ok(false);
@@ -413,7 +416,7 @@ impl Store {
         has_marked(&tx.query(&self.sql.apply_dead, &params).await?)
     }
 
-    /// Remembers the attempts after which jobs go on.
+    /// Stores the attempts of jobs that go on.
     async fn note_attempts(&self, tx: &Tx, moves: &[Move]) -> StoreResult<()> {
         let noted = moves.iter().filter_map(|job| Some((job.live.id, job.parting.attempt.as_ref()?)));
         let noted: Vec<_> = noted.collect();
@@ -439,7 +442,7 @@ impl Store {
             texts(&columns.outputs),
         ];
         tx.query(&self.sql.insert_attempts, &params).await?;
-        // Not each time: a job may go on for years, and a few more than are shown do no harm.
+        // Not each time: a job may go on for years, and a few attempts more than are shown do no harm.
         for (id, _) in noted.iter().filter(|(_, attempt)| attempt.number.is_multiple_of(TRIM_EVERY)) {
             tx.query(&self.sql.trim_attempts, &[number(&id.0), small_number(&int4(ATTEMPTS_SHOWN_MAX))])
                 .await?;
@@ -447,7 +450,7 @@ impl Store {
         Ok(())
     }
 
-    /// Tells other processes' claims where to look again.
+    /// Records requeued jobs, so that claims of other processes read there again.
     pub(super) async fn note_requeued_jobs(&self, tx: &Tx, moved: &Moved) -> StoreResult<()> {
         if moved.put_back.is_empty() {
             return Ok(());
@@ -461,7 +464,8 @@ impl Store {
         Ok(())
     }
 
-    /// Tells this process what was moved, once it is committed, and lets out who comes next in their ordering keys.
+    /// Reports moves in this process, once they are committed, and releases the next jobs of their ordering
+    /// keys.
     pub(super) async fn tell_moved(&self, moved: Moved) {
         self.tell_put_back(&moved);
         self.go_on_with(&moved.ordering_key, |_| true).await;
@@ -495,7 +499,7 @@ fn count(job: &Move, deltas: &mut Deltas) {
     }
 }
 
-/// The rows whose place is known, but of each page only one.
+/// The rows whose position is known, but at most one of each page.
 fn one_of_each_page(ids: &[i64], known: &[Option<Ctid>]) -> Vec<i64> {
     let mut pages = HashSet::new();
     let mut is_first = |place: &Option<Ctid>| place.is_some_and(|place| pages.insert(place.page()));
@@ -505,7 +509,7 @@ fn one_of_each_page(ids: &[i64], known: &[Option<Ctid>]) -> Vec<i64> {
 /// The answer of `apply_waiting`.
 #[derive(Debug, Default)]
 struct Landed {
-    /// Whether a drain was marked.
+    /// Whether a completion trigger was marked.
     marked: bool,
     /// Which jobs were written; nothing if all were.
     these: Option<HashSet<i64>>,
@@ -524,7 +528,7 @@ impl Landed {
     }
 }
 
-/// The answer of a statement that marks drains.
+/// Reads the answer of a statement that marks completion triggers.
 fn has_marked(rows: &[Row]) -> StoreResult<bool> {
     Ok(rows.first().map_or(Ok(false), |row| row.try_get(0))?)
 }
@@ -547,7 +551,8 @@ fn read_live(row: &Row) -> StoreResult<Live> {
         worker: worker.map(WorkerId::from),
         since: super::row::instant(row, 13)?,
         cancel_requested: row.try_get(14)?,
-        // The line goes by the column, so that whoever has options that cannot be read still lets the next one go.
+        // The ordering key comes from the column, so that a job whose options cannot be read still releases
+        // the next.
         options: JobOptions {
             ordering_key: row.try_get::<_, Option<&str>>(16)?.and_then(|name| OrderingKey::parse(name).ok()),
             ..JobOptions::from_column(row.try_get(15)?)
@@ -555,7 +560,8 @@ fn read_live(row: &Row) -> StoreResult<Live> {
     })
 }
 
-/// The names of a job's type and queue. What cannot be read gets a name that nobody registered.
+/// Reads the names of a job's type and queue. A name that cannot be read becomes one that no process
+/// registers.
 fn names(row: &Row, job_type: usize, queue: usize) -> StoreResult<(TypeName, QueueName)> {
     let unreadable = || TypeName::parse("unreadable").expect("a plain word");
     let job_type = TypeName::parse(row.try_get(job_type)?).unwrap_or_else(|_| unreadable());

@@ -1,5 +1,6 @@
-//! Queues and types as this engine remembers them, so that core can decide without asking the store. Statements that
-//! act on such a decision name the version it was made by, and write nothing if it is no longer the store's.
+//! The catalogue: queues and types as this engine remembers them, so that core can decide without a query.
+//! A statement that acts on such a decision names the version of the catalogue, and writes nothing if the
+//! store has another.
 
 use std::collections::HashMap;
 
@@ -12,18 +13,18 @@ use windlass_core::stored::{StoredSpec, Unreadable};
 
 use super::store_error::StoreResult;
 
-/// A queue as it was declared, and what people did to it.
+/// A queue as it was declared, and its state as operators set it.
 #[derive(Debug)]
 pub(super) struct QueueEntry {
     pub(super) spec: StoredSpec<QueueSpec>,
     pub(super) pause: Option<Pause>,
     pub(super) shut: bool,
-    /// Whether jobs of it have fairness keys.
+    /// Whether its jobs have fairness keys.
     pub(super) has_fairness_keys: bool,
 }
 
 impl QueueEntry {
-    /// Whether nothing of it may be claimed now.
+    /// Whether its jobs may not be claimed now.
     pub(super) fn is_paused(&self, now: Timestamp) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.holds(now))
     }
@@ -32,16 +33,17 @@ impl QueueEntry {
 /// All queues and types, as they were at one version.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue {
-    /// The store's number for what it held. It never comes twice, and says nothing of which was first.
+    /// The store's number of this catalogue. A number never comes twice, and does not say which catalogue
+    /// was first.
     pub(super) version: i64,
-    /// Which read of this process it came from: the later one is newer.
+    /// The number of the read of this process that it came from: the later read is newer.
     pub(super) turn: u64,
     queues: HashMap<QueueName, QueueEntry>,
     types: HashMap<TypeName, StoredSpec<TypeSpec>>,
 }
 
 impl Catalogue {
-    /// From what `load_queues` and `load_types` gave.
+    /// Reads a catalogue from the rows of `load_queues` and `load_types`.
     pub(super) fn read(version: i64, queues: &[Row], types: &[Row]) -> StoreResult<Self> {
         let mut catalogue = Self { version, ..Self::default() };
         for row in queues {
@@ -57,7 +59,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// The same, from a read of this process that is known by its number.
+    /// Sets the number of the read of this process that the catalogue came from.
     pub(super) fn of_turn(self, turn: u64) -> Self {
         Self { turn, ..self }
     }
@@ -92,7 +94,7 @@ impl Catalogue {
         self.types.values()
     }
 
-    /// Whether other types belong to queues in another version.
+    /// Whether queues have other types in another version of the catalogue.
     pub(super) fn has_other_types_than(&self, other: &Self) -> bool {
         let is_there = |spec: &StoredSpec<TypeSpec>| {
             other.types.get(&spec.name).is_some_and(|its| its.queue == spec.queue)

@@ -1,5 +1,5 @@
-//! Claims: ready jobs go to a live worker, in the order that core gives. One statement for each queue, pulled lazily
-//! from where the last claim ended ([`position`](super::claim_cursor)).
+//! Claims: hands ready jobs to a live worker, in the order that core gives. There is one statement for each
+//! queue. It reads lazily from where the last claim ended ([`claim_cursor`](super::claim_cursor)).
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -31,21 +31,22 @@ use super::store_error::{StoreError, StoreResult};
 use super::value::{Bits, Instant, Param, flag, instant, int4, number, small_number, text, texts, uuid};
 use crate::kit::check_batch_size;
 
-/// How often a claim is made again because queues or types changed meanwhile.
+/// How often a claim is repeated because queues or types changed meanwhile.
 const TRIED_MAX: u32 = 10;
 
 /// How often a claim goes on behind jobs that were too late to be started…
 const ROUNDS_MAX: u32 = 50;
-/// …and how often it ends only those that it met.
+/// …and in how many of these rounds it cancels only those late jobs that it met.
 const ROUNDS_ALONE: u32 = 20;
 
-/// How often a claim goes on behind jobs that cannot be ended. Each time costs as many failed writes as there are of them.
+/// How often a claim goes on behind jobs that cannot be cancelled. Each round costs as many failed writes
+/// as there are such jobs.
 const PASSES_MAX: u32 = 5;
 
-/// A claim that brought at least so many, and all that was asked for, need not look ahead each time.
+/// A full claim of at least this number of jobs skips the look-ahead query most of the time.
 const OUTLOOK_SPARED_FROM: usize = 32;
 
-/// The columns before the job in the answer of `claim`: version, now, alive, what is too late.
+/// The columns before the job in the answer of `claim`: version, now, alive, and the late jobs.
 pub(super) const FIRST_JOB_COLUMN: usize = 4;
 
 impl Store {
@@ -60,11 +61,12 @@ impl Store {
             }
             self.reload().await?;
         }
-        let why = "queues and types keep changing; wait until whoever declares them is done".to_owned();
+        let why =
+            "queues and types keep changing; wait until the processes that declare them are done".to_owned();
         Err(EngineError::Unavailable { why }.into())
     }
 
-    /// Nothing if queues or types are no longer what this engine remembers.
+    /// Returns nothing if queues or types have changed since this engine loaded them.
     async fn try_claim(&self, request: &ClaimRequest) -> StoreResult<Option<ClaimAnswer>> {
         let catalogue = self.catalogue();
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
@@ -87,8 +89,9 @@ impl Store {
         told.map(Some).map_err(|fault| if has_jobs { fault.after_write() } else { fault })
     }
 
-    /// Hands out what was claimed, and tells what lies ahead. What is claimed is committed by now: an error here must not
-    /// say that nothing happened, or its jobs would be held by a live worker that does not know of them.
+    /// Hands out the claimed jobs, and reports what lies ahead. The claim is committed by now: an error
+    /// here must not say that nothing happened, or a live worker that does not know of its jobs would hold
+    /// them.
     async fn tell_claimed(
         &self,
         readings: Vec<(bool, Reading)>,
@@ -108,8 +111,9 @@ impl Store {
         Ok(ClaimAnswer::Claimed { jobs, peek })
     }
 
-    /// What an earlier sending of this request claimed. Writes its token first, and so waits for an earlier sending
-    /// that is still under way; one that comes later brings nothing.
+    /// Returns the jobs that an earlier sending of this request claimed. Writes the claim tombstone first,
+    /// and so waits for an earlier sending that is still under way; an earlier sending that arrives later
+    /// claims nothing.
     async fn claimed_before(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
         let conn = self.work.get().await?;
         if !self.is_alive(&conn, request.worker).await? {
@@ -132,7 +136,7 @@ impl Store {
         Ok(ClaimAnswer::Claimed { jobs, peek: peek.unwrap_or_else(|fault| unknown(&fault)) })
     }
 
-    /// There is nothing to ask for, but the worker may have to be told that it is dead.
+    /// Answers a claim that asks for no jobs; the worker may have to be notified that it is dead.
     async fn bring_nothing(
         &self,
         request: &ClaimRequest,
@@ -151,7 +155,8 @@ impl Store {
         Ok(ClaimOutcome::nothing(self.estimated_now()))
     }
 
-    /// Ready jobs. What is met and is too late ends as cancelled, and others may stand behind it.
+    /// Claims ready jobs. Late jobs that it meets are cancelled, and the claim goes on, since other jobs
+    /// may stand behind them.
     async fn claim_ordinary(
         &self,
         request: &ClaimRequest,
@@ -180,7 +185,7 @@ impl Store {
             }
             let ended = self.end_late(&late, round).await;
             let ended = ended.map_err(|fault| if all.has_jobs() { fault.after_write() } else { fault })?;
-            // One that cannot be ended would be met again and again, and nothing behind it.
+            // A job that cannot be cancelled would be met again and again, and no job behind it.
             let is_stuck =
                 ended == 0 && (passes.next().is_none() || !self.pass_by(open, late, &mut passed).await);
             if left.room == 0 || is_stuck {
@@ -194,14 +199,16 @@ impl Store {
     async fn end_late(&self, late: &[i64], round: u32) -> StoreResult<u64> {
         let ended = self.move_waiting(late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
         if round > ROUNDS_ALONE && ended > 0 {
-            // So many at once are a heap of them: end it in big batches, as a sweep would.
+            // A late job in each of so long a series of rounds means a pile of them: cancel it in big
+            // batches, as a sweep would.
             self.cancel_expired(MAINTENANCE_BATCH_MAX).await?;
         }
         Ok(ended)
     }
 
-    /// Of one queue without boosting it is one statement; else several in one transaction, because a job may lie in a
-    /// boosted range and in the plain one of its priority.
+    /// Runs one round of a claim. A claim of one queue without boosting is one statement. Any other claim
+    /// is several statements in one transaction, because a job may lie in a boosted range and in the plain
+    /// range of its priority.
     async fn claim_round(
         &self,
         request: &ClaimRequest,
@@ -227,7 +234,7 @@ impl Store {
         tx.end(brought).await
     }
 
-    /// Queue after queue, and in each one group after another of ranges that do not overlap.
+    /// Claims from queue after queue, and in each from group after group of ranges that do not overlap.
     async fn claim_in_turns(
         &self,
         tx: &Tx,
@@ -253,7 +260,8 @@ impl Store {
         Ok(all)
     }
 
-    /// Core's order of ranges. What nobody looked at yet may be there, so every priority has its plain range.
+    /// The claim ranges in core's order. Jobs that no scan has seen yet may be anywhere, so every priority
+    /// has its plain range.
     pub(super) fn order(&self, scope: &Scope, boosted_max: u32) -> Vec<ClaimRange> {
         let now = self.estimated_now();
         let mut claim_cursors = self.claim_cursors();
@@ -261,7 +269,7 @@ impl Store {
         claim_order(now, boosted_max, |priority| Some(cursors.head(priority).unwrap_or(now).min(now)))
     }
 
-    /// The ranges as the statement takes them, each from where the last claim ended.
+    /// The claim ranges as the statement takes them, each from where the last claim ended.
     pub(super) fn spans(&self, scope: &Scope, order: &[ClaimRange]) -> ClaimRanges {
         let mut claim_cursors = self.claim_cursors();
         let cursors = claim_cursors.of(scope, Moment::now());
@@ -273,7 +281,7 @@ impl Store {
         spans
     }
 
-    /// Reads the answer, and notes how far the claim has come.
+    /// Reads the answer of a claim statement, and advances the claim cursors.
     fn brought(
         &self,
         rows: &[Row],
@@ -331,7 +339,7 @@ impl Store {
         }
     }
 
-    /// One due suspect, and nothing else: of the first queue that has one.
+    /// Claims one due suspect, and no other job: of the first queue that has one.
     async fn claim_suspect(
         &self,
         request: &ClaimRequest,
@@ -364,7 +372,8 @@ impl Store {
         Ok(brought)
     }
 
-    /// Hands out what was claimed at one time and is told of at another; but gives up what is damaged.
+    /// Builds the claimed jobs from rows. They were claimed at one time and are handed out at another.
+    /// Damaged jobs are moved to the dead-letter queue instead.
     async fn claimed(
         &self,
         readings: Vec<(bool, Reading)>,
@@ -375,8 +384,8 @@ impl Store {
         let mut jobs = Vec::with_capacity(readings.len());
         let mut damaged = Vec::new();
         for (boosted, Reading { job, damage, .. }) in readings {
-            let nobody = || format!("nobody registered its type {}", job.job_type);
-            let damage = damage.or_else(|| catalogue.type_named(&job.job_type).is_none().then(nobody));
+            let unregistered = || format!("its type {} is not registered", job.job_type);
+            let damage = damage.or_else(|| catalogue.type_named(&job.job_type).is_none().then(unregistered));
             let (waited, age) = (job.waited(since), job.age(now));
             let claimed = Claimed { waited, age, token: request.token, boosted, job };
             match damage {
@@ -395,11 +404,15 @@ impl Store {
         Ok(jobs)
     }
 
-    /// One that is so damaged that it fits nowhere stays with this worker, and keeps nobody else waiting.
+    /// Moves damaged jobs to the dead-letter queue. A job that is so damaged that no statement can move it
+    /// stays with this worker, and keeps no other job waiting.
     async fn give_up_damaged(&self, damaged: Vec<Settlement>) -> StoreResult<()> {
         match self.settle_in_parts(&damaged).await {
             Err(StoreError::Engine(EngineError::Refused(why))) => {
-                tracing::error!(why, "a damaged job can neither be run nor be given up");
+                tracing::error!(
+                    why,
+                    "moving a damaged job to the dead-letter queue was refused; its worker keeps it"
+                );
                 Ok(())
             }
             given_up => given_up.map(drop),
@@ -407,14 +420,15 @@ impl Store {
     }
 }
 
-/// What a claim may still take, whether its token is spent, and whether it passes by rows that were ever locked.
+/// What a claim may still take, whether its token is written, and whether it skips rows that were ever
+/// locked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Left {
     pub(super) room: u32,
     boosted: u32,
     pub(super) spent: bool,
     pub(super) passes_by: bool,
-    /// What lies ahead after the last statement, if it was asked for with it.
+    /// The peek that was sent together with the last statement, if there was one.
     ahead: Option<NextDue>,
 }
 
@@ -430,7 +444,7 @@ impl Left {
     }
 }
 
-/// What a claim of one queue asks for.
+/// A claim of one queue.
 pub(super) struct Ask<'a> {
     pub(super) request: &'a ClaimRequest,
     pub(super) scope: &'a Scope,
@@ -438,8 +452,9 @@ pub(super) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// One statement. Unless a backlog flows, the query_one what lies ahead follows it at once, so that a job that somebody waits
-    /// for need not wait for a second round trip: the server looks ahead as soon as the claim is done.
+    /// Claims with one statement. Unless a backlog flows, the look-ahead query follows it at once. So a
+    /// caller that waits for a job need not wait for a second round trip: the server looks ahead as soon as
+    /// the claim is done.
     async fn plainly(
         &self,
         store: &Store,
@@ -467,14 +482,14 @@ impl Ask<'_> {
         let rows = rows?;
         let ahead = match ahead {
             Ok(ahead) => ahead.first().and_then(|row| read_outlook(row).ok()),
-            // Jobs do not wait for a second try.
+            // The claimed jobs do not wait for a second try.
             Err(fault) if count_taken(&rows)? > 0 => Some(unknown(&fault)),
             Err(_) => None,
         };
         Ok((rows, ahead))
     }
 
-    /// Group after group of ranges that do not overlap.
+    /// Claims from group after group of ranges that do not overlap.
     async fn in_turns(
         &self,
         store: &Store,
@@ -511,14 +526,17 @@ impl Ask<'_> {
             let met_late = has_late(&rows)?;
             all.extend(rows);
             if met_late {
-                // Others of this group may stand behind; the next round comes back to them.
+                // Other jobs of this group may stand behind the late ones; the next round comes back to them.
                 break;
             }
         }
         Ok(all)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "they are the statement's own, and must outlive the call")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are the parameters of the statement, and must outlive the call"
+    )]
     pub(super) fn head<'p>(
         &'p self,
         now: &'p Option<Instant>,
@@ -545,20 +563,21 @@ impl Ask<'_> {
 }
 
 impl Ask<'_> {
-    /// Whether the statement asked for jobs: not if the worker is dead, or others have changed the catalogue.
+    /// Whether the statement tried to claim jobs: it did not if the worker is dead, or if another process
+    /// has changed the catalogue.
     pub(super) fn was_let_in(&self, rows: &[Row]) -> StoreResult<bool> {
         let Some(first) = rows.first() else { return Ok(false) };
         Ok(first.try_get::<_, bool>(2)? && first.try_get::<_, i64>(0)? == self.version)
     }
 }
 
-/// Whether jobs were met that are too late to be started.
+/// Whether the statement met jobs that are too late to be started.
 pub(super) fn has_late(rows: &[Row]) -> StoreResult<bool> {
     let late = |row: &Row| row.try_get::<_, Option<Vec<i64>>>(3).map(|late| late.is_some());
     Ok(rows.last().map_or(Ok(false), late)?)
 }
 
-/// How many rows have a job; the first may have none.
+/// How many rows have a job; the first row may have none.
 pub(super) fn count_taken(rows: &[Row]) -> StoreResult<u32> {
     let Some(first) = rows.first() else { return Ok(0) };
     let is_empty = first.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)?.is_none();

@@ -1,9 +1,15 @@
-//! Up to where claims have read. A claim that starts from the front walks over every row that runs or has ended since the
-//! last vacuum, and under somebody's long transaction that is all of them; so it starts where the last one ended. A
-//! position is only a hint: it stays a little behind, for transactions that commit late; whoever puts a job back behind
-//! it says so; and a look from the very front comes about once a second. Where that has a long way to go, as over
-//! thousands of jobs that run for an hour, it also tells claims what they need not walk over. Pure: time goes in as an
-//! argument.
+//! The claim cursors: up to which position claims have read.
+//!
+//! A claim that starts at the front of the index walks over every row that runs or has ended since the last
+//! vacuum. Under a long transaction of another session, these are all such rows. So a claim starts where
+//! the last claim ended.
+//!
+//! A cursor is only a hint. It stays a little behind, for transactions that commit late. A process that
+//! requeues a job behind the cursor reports it. A scan from the very front comes about once a second. Where
+//! that scan has a long way to go, as over thousands of jobs that run for an hour, it also reports to
+//! claims which rows they can skip.
+//!
+//! The module is pure: time goes in as an argument.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Moment};
@@ -19,57 +25,60 @@ use super::fairness_keys::{Lines, NewLines};
 use super::inflight_claims::InFlight;
 use super::peek::join;
 
-/// A position follows what was claimed at this distance in time…
+/// A cursor follows what was claimed at this distance in time…
 const BEHIND_FOR: Duration = Duration::from_secs(2);
-/// …unless that would be more than so many rows…
+/// …unless that would be more than this number of rows…
 const BEHIND_ROWS: u64 = 1_000;
-/// …or, after a shorter time, more than a few: a priority that is used up is walked over by every claim of those behind it.
+/// …or, after a shorter time, more than a few rows: every claim of the less urgent priorities walks over a
+/// priority that is used up.
 const BEHIND_A_LITTLE: (Duration, u64) = (Duration::from_millis(250), 100);
 
-/// What a look found is good for this long by the store's clock; boosting goes by ten minutes.
+/// The result of a scan is valid for this long by the store's clock; boosting counts in steps of ten
+/// minutes.
 const HEADS_GOOD_FOR: Duration = Duration::from_secs(30);
 
-/// A place in the order of one priority: a due time and a number.
+/// A position in the order of one priority: a due time and a job id.
 pub(super) type Place = (Timestamp, JobId);
 
-/// Before everything.
+/// The position before every job.
 pub(super) const FIRST: Place = (Timestamp::from_micros(i64::MIN), JobId(0));
 
-/// Where whoever is to meet this job next has to start.
+/// The position from which a claim has to start in order to meet this job next.
 pub(super) fn before(due: Timestamp, id: JobId) -> Place {
     (due, JobId(id.0.saturating_sub(1)))
 }
 
-/// Where whoever is to meet all jobs of this instant has to start.
+/// The position from which a claim has to start in order to meet all jobs of this instant.
 pub(super) fn before_all(due: Timestamp) -> Place {
     (due, JobId(0))
 }
 
-/// Which claims share claim_cursors: those of one queue that ask for the same types. All types, if none are named.
+/// The scope of a set of claim cursors: claims of one queue that ask for the same types. `None` means all
+/// types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
     pub(super) queue: QueueName,
     pub(super) types: Option<Vec<TypeName>>,
 }
 
-/// Where claims of all scopes are.
+/// The claim cursors of all scopes.
 #[derive(Debug, Default)]
 pub(super) struct ClaimCursors(HashMap<Scope, Cursor>);
 
-/// Where the claims of one scope are, by priority.
+/// The claim cursors of one scope, by priority.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     cursors: [Lane; 11],
-    /// The claims of this scope that are under way.
+    /// The claims of this scope that are in flight.
     pub(super) in_flight: InFlight,
     used_at: Option<Moment>,
-    /// Whether another process has told of jobs, which no claim has found yet.
+    /// Whether another process has notified this one of jobs that no claim has found yet.
     notified: bool,
-    /// When somebody looked from the very front, by the store's clock.
+    /// When a scan last started at the very front, by the store's clock.
     looked_at: Option<Timestamp>,
-    /// What lay ahead, and when.
+    /// The last peek, and when it was made.
     peek: Option<(NextDue, Moment)>,
-    /// Where claims take turns, in the lines of fairness keys.
+    /// The claim cursors of the fairness keys, which take turns.
     pub(super) lines: Lines,
 }
 
@@ -78,9 +87,9 @@ pub(super) struct Lane {
     base: Place,
     recent: VecDeque<Mark>,
     taken: u64,
-    /// The first due time of what waits, as far as anybody looked.
+    /// The first due time of the waiting jobs, as far as scans have seen.
     head: Option<Timestamp>,
-    /// When something was put back here.
+    /// When a job was last requeued here.
     put_back_at: Option<Moment>,
 }
 
@@ -90,7 +99,7 @@ impl Default for Lane {
     }
 }
 
-/// What had been taken at some moment.
+/// How many jobs had been claimed, and up to which position, at some moment.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     place: Place,
@@ -99,14 +108,14 @@ struct Mark {
 }
 
 impl ClaimCursors {
-    /// Where the claims of a scope are.
+    /// The claim cursors of a scope.
     pub(super) fn of(&mut self, scope: &Scope, now: Moment) -> &mut Cursor {
         let cursors = self.0.entry(scope.clone()).or_default();
         cursors.used_at = Some(now);
         cursors
     }
 
-    /// Jobs were put back: whoever has read past them reads there again.
+    /// Moves the cursors back to requeued jobs, so that claims that have read past them read there again.
     pub(super) fn put_back(
         &mut self,
         places: &[(QueueName, Priority, Place)],
@@ -122,8 +131,9 @@ impl ClaimCursors {
         }
     }
 
-    /// The same by others, who have noted it. What is met on the way there may bear the mark of a lock that nobody has any more; what
-    /// this process has put back bears at most that of its writer.
+    /// Moves the cursors back to jobs that other processes have requeued and recorded. The rows in between
+    /// may bear the mark of a lock that no transaction holds any more, so the next claim tries all of them.
+    /// A row that this process has requeued bears at most the lock mark of its own writer.
     pub(super) fn put_back_by_others(
         &mut self,
         places: &[(QueueName, Priority, Place)],
@@ -136,7 +146,7 @@ impl ClaimCursors {
         named.for_each(|(_, cursors)| cursors.in_flight.scan_all());
     }
 
-    /// These can neither be claimed nor ended: claims go on behind them.
+    /// Moves the cursors past jobs that can neither be claimed nor ended, so that claims go on behind them.
     pub(super) fn pass_by(&mut self, scopes: &[Scope], places: &[(QueueName, Priority, Line, Place)]) {
         for (queue, priority, line, place) in places {
             for scope in scopes.iter().filter(|scope| scope.queue == *queue) {
@@ -147,13 +157,13 @@ impl ClaimCursors {
         }
     }
 
-    /// Something waits again in a queue, in some line.
+    /// Notes that a job waits again in a queue, under an unknown fairness key.
     pub(super) fn told_lines(&mut self, queue: &QueueName) {
         let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
         of_queue.for_each(|(_, cursors)| cursors.lines.told());
     }
 
-    /// These lines have something due.
+    /// Adds fairness keys that have something due.
     pub(super) fn found_lines(&mut self, found: &NewLines) {
         for (queue, priority, line) in found {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
@@ -161,14 +171,15 @@ impl ClaimCursors {
         }
     }
 
-    /// Another process told that there are jobs in a queue. They may have come in behind what was read: a transaction that
-    /// was open for long, a job that was put back.
+    /// Notes that another process announced jobs in a queue. They may have come in behind the cursor: from
+    /// a transaction that was open for long, or as a requeued job.
     pub(super) fn notified(&mut self, queue: &QueueName) {
         let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
         of_queue.for_each(|(_, cursors)| cursors.notified = true);
     }
 
-    /// A claim of these found nothing. Whether it was told that there is something.
+    /// Returns whether these scopes were notified of jobs, and clears the note. A claim of them found
+    /// nothing.
     pub(super) fn take_told(&mut self, scopes: &[Scope]) -> bool {
         let mut is_any = false;
         for scope in scopes {
@@ -178,14 +189,14 @@ impl ClaimCursors {
         is_any
     }
 
-    /// A look from the very front is about to be taken in.
+    /// Notes the time of a scan from the very front whose result is about to be stored.
     pub(super) fn looked(&mut self, scope: &Scope, at: Timestamp) {
         if let Some(cursors) = self.0.get_mut(scope) {
             cursors.looked_at = Some(at);
         }
     }
 
-    /// What lay ahead in all of these, if it was looked at within this time.
+    /// Returns the joined peek of all these scopes, if each was made within this time.
     pub(super) fn remembered_outlook(
         &self,
         scopes: &[Scope],
@@ -199,7 +210,7 @@ impl ClaimCursors {
         scopes.iter().map(remembered).try_fold(NextDue::default(), |all, one| Some(join(all, one?)))
     }
 
-    /// Keeps what lies ahead.
+    /// Remembers a peek of each scope.
     pub(super) fn remember_outlooks(&mut self, scopes: &[Scope], ahead: &[NextDue], now: Moment) {
         for (scope, peek) in scopes.iter().zip(ahead) {
             if let Some(cursors) = self.0.get_mut(scope) {
@@ -208,44 +219,45 @@ impl ClaimCursors {
         }
     }
 
-    /// The scopes whose claims came within this time.
+    /// The scopes that were claimed from within this time.
     pub(super) fn in_use(&self, now: Moment, within: Duration) -> Vec<Scope> {
         let is_used = |cursors: &Cursor| cursors.used_at.is_some_and(|at| now.duration_since(at) <= within);
         self.0.iter().filter(|(_, cursors)| is_used(cursors)).map(|(scope, _)| scope.clone()).collect()
     }
 
-    /// None is in use until it is claimed from again.
+    /// Marks all scopes as unused until the next claim from them.
     pub(super) fn forget_uses(&mut self) {
         self.0.values_mut().for_each(|cursors| cursors.used_at = None);
     }
 
-    /// What a look from the very front found first in a lane: claims start no later than there.
+    /// Takes the first waiting job that a scan from the very front found in a priority: claims start no
+    /// later than there.
     pub(super) fn saw(&mut self, scope: &Scope, priority: Priority, first: Option<&(Place, Option<String>)>) {
         let Some(cursors) = self.0.get_mut(scope) else { return };
         let lane = cursors.lane(priority);
         lane.head = first.map(|((due, _), _)| *due);
         let Some((place @ (due, id), fairness_key)) = first else { return };
         if lane.rewind(before(*due, *id)) {
-            // What was missed may bear the mark of a lock that nobody has any more.
+            // The row that was missed may bear the mark of a lock that no transaction holds any more.
             cursors.in_flight.scan_all();
         }
-        // What others have missed is found by the look for lines.
+        // Rows that claims of other fairness keys have missed are found by the scan for fairness keys.
         cursors.lines.saw(priority, *place, fairness_key.as_deref());
     }
 }
 
-/// A look from the very front that had a long way to go.
+/// A scan from the very front that had a long way to go.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FullScan {
-    /// When it began.
+    /// When the scan began.
     pub(super) began: Moment,
-    /// The same by the store's clock.
+    /// The same moment by the store's clock.
     pub(super) at: Timestamp,
 }
 
 impl ClaimCursors {
-    /// Claims need not walk over what a look walked over before it met the first that waits. What falls due about now is
-    /// left to them: it may be on its way in.
+    /// Moves a cursor over the rows that a scan walked over before it met the first waiting job. Rows that
+    /// fall due about now are left to claims: a transaction may be about to commit them.
     pub(super) fn advance(
         &mut self,
         scope: &Scope,
@@ -265,27 +277,29 @@ impl Cursor {
         &mut self.cursors[usize::from(priority.level())]
     }
 
-    /// Where a claim of a priority starts.
+    /// The position at which a claim of a priority starts.
     pub(super) fn start(&mut self, priority: Priority, now: Moment) -> Place {
         self.lane(priority).start(now)
     }
 
-    /// Whether a look was taken so lately that what it found still tells who has waited for long.
+    /// Whether the last scan is so recent that its first due times still say which jobs have waited for
+    /// long.
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
         self.looked_at.is_some_and(|at| now.since(at) <= HEADS_GOOD_FOR && at <= now)
     }
 
-    /// The first due time in a lane, as far as anybody looked.
+    /// The first due time of a priority, as far as scans have seen.
     pub(super) fn head(&self, priority: Priority) -> Option<Timestamp> {
         self.cursors[usize::from(priority.level())].head
     }
 
-    /// A claim took so many of a priority, the last of them at this place.
+    /// Notes that a claim took this number of jobs of a priority, the last of them at this position.
     pub(super) fn took(&mut self, priority: Priority, count: u64, last: Place, now: Moment) {
         self.lane(priority).took(count, last, now);
     }
 
-    /// Where claims go line by line, what all of them have read past need not be read again.
+    /// Moves the cursor of a priority up to the position that the claims of all its fairness keys have read
+    /// past.
     pub(super) fn follow_lines(&mut self, priority: Priority, now: Moment) {
         if let Some(place) = self.lines.behind_all(priority, now) {
             self.lane(priority).follow(place);
@@ -325,11 +339,11 @@ impl Lane {
     fn put_back(&mut self, before @ (due, _): Place, now: Moment) {
         self.rewind(before);
         self.put_back_at = self.put_back_at.max(Some(now));
-        // It may have waited for longer than all that stayed.
+        // The job may have waited for longer than all that stayed.
         self.head = Some(self.head.map_or(due, |head| head.min(due)));
     }
 
-    /// Not if something was put back since that look began: it may not have seen it.
+    /// Does nothing if a job was requeued since the scan began: the scan may not have seen it.
     fn advance(&mut self, to: Place, look_began: Moment) {
         if to <= self.base || self.put_back_at.is_some_and(|at| at > look_began) {
             return;
@@ -340,7 +354,7 @@ impl Lane {
         }
     }
 
-    /// Tells whether it had been passed.
+    /// Returns whether the cursor had passed that position.
     pub(super) fn rewind(&mut self, to: Place) -> bool {
         let was_past = self.base > to;
         self.base = self.base.min(to);
@@ -413,7 +427,7 @@ mod tests {
         assert!(!claim_cursors.take_told(&[scope()]));
         claim_cursors.notified(&scope().queue);
         claim_cursors.looked(&scope(), Timestamp::EPOCH);
-        assert!(claim_cursors.take_told(&[scope()]), "a look that was under way may not have seen it");
+        assert!(claim_cursors.take_told(&[scope()]), "a scan that was under way may not have seen it");
     }
 
     #[test]
@@ -487,7 +501,7 @@ mod tests {
         claim_cursors.put_back(&[(scope().queue, NORMAL, at(50, 0))], later, Timestamp::EPOCH);
         claim_cursors.advance(&scope(), NORMAL, None, look);
         assert!(claim_cursors.of(&scope(), later).start(NORMAL, later) < at(50, 1));
-        // The next one has seen it, and that it was taken.
+        // The next scan has seen the job, and that it was claimed.
         claim_cursors.advance(&scope(), NORMAL, None, FullScan { began: later, ..look });
         assert!(claim_cursors.of(&scope(), later).start(NORMAL, later) > at(50, 1));
     }

@@ -1,4 +1,4 @@
-//! What a claim brought, and in which order it is handed out.
+//! The outcome of a claim, and the order in which its jobs are handed out.
 
 use tokio_postgres::Row;
 use windlass_core::boost::ClaimRange;
@@ -9,14 +9,14 @@ use super::row::{Reading, read_job};
 use super::store_error::StoreResult;
 use super::value::Instant;
 
-/// What a claim brought.
+/// The outcome of a claim.
 pub(super) enum ClaimOutcome {
     Jobs {
-        /// Each with whether it came ahead of its turn.
+        /// Each job, with whether it was boosted ahead of its turn.
         readings: Vec<(bool, Reading)>,
         /// The store's now.
         at: Timestamp,
-        /// Jobs that were met and are too late to be started.
+        /// Jobs that the claim met and that are too late to be started.
         late: Vec<i64>,
     },
     WorkerDead,
@@ -32,7 +32,7 @@ impl ClaimOutcome {
         matches!(self, Self::Jobs { readings, .. } if !readings.is_empty())
     }
 
-    /// What two queues brought, one after the other. What the first one brought is ours, whatever comes second.
+    /// Joins the outcomes of two queues. The jobs of the first are ours, whatever the second returned.
     pub(super) fn and(self, next: Self) -> Self {
         match (self, next) {
             (first, Self::WorkerDead | Self::Stale) if first.has_jobs() => first,
@@ -56,7 +56,7 @@ impl ClaimOutcome {
     }
 }
 
-/// A row of `claimed_before`: now, since when, boosted, an unused column, and the job.
+/// Reads a row of `claimed_before`: now, since when, boosted, an unused column, and the job.
 pub(super) fn read_claimed(row: &Row) -> StoreResult<((Timestamp, Timestamp), bool, Reading)> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let since = row.try_get::<_, Option<Instant>>(1)?.map_or(now, |since| since.0);
@@ -64,7 +64,7 @@ pub(super) fn read_claimed(row: &Row) -> StoreResult<((Timestamp, Timestamp), bo
     Ok(((since, now), boosted, read_job(row, FIRST_JOB_COLUMN)?))
 }
 
-/// Where a claimed job stands in the order: the most urgent first.
+/// The position of a claimed job in the order: the most urgent first.
 pub(super) fn place_in(order: &[ClaimRange], boosted: bool, reading: &Reading) -> (usize, Timestamp, i64) {
     let job = &reading.job;
     let holds = |range: &ClaimRange| {

@@ -1,4 +1,4 @@
-//! Ranges of jobs as statements take them: column by column.
+//! The claim ranges, as parameters of statements: column by column.
 
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
@@ -7,34 +7,35 @@ use windlass_core::fairness::Line;
 use super::claim_cursor::Place;
 use super::value::{Instant, Param, flags, instants, int4, levels, numbers, small_numbers, texts};
 
-/// Ranges, column by column.
+/// Claim ranges, column by column.
 #[derive(Debug, Default)]
 pub(super) struct ClaimRanges {
     priorities: Vec<i16>,
     after_due: Vec<Instant>,
     after_id: Vec<i64>,
     until: Vec<Instant>,
-    /// Of claims by turns: the line, at most so many, and whether only those are meant that have no name.
+    /// For claims by turns: the fairness key, at most how many jobs, and whether only jobs without any key
+    /// are meant.
     fairness_keys: Vec<Option<String>>,
     most: Vec<i32>,
     nameless: Vec<bool>,
 }
 
-/// For whom a range of a claim by turns is.
+/// Which jobs a range of a claim by turns is for.
 pub(super) enum RangeLines<'l> {
-    /// Whoever is there.
+    /// Any job.
     All,
-    /// Those who came in without a fairness key before others had one, until this instant.
+    /// Jobs that came in without a fairness key before others had one, until this instant.
     Nameless {
         /// When the last of them falls due.
         until: Timestamp,
     },
-    /// A line.
+    /// Jobs of one fairness key.
     Line(&'l Line),
 }
 
 impl ClaimRanges {
-    /// A range of a claim by turns.
+    /// Adds a range of a claim by turns.
     pub(super) fn push_for(&mut self, range: &ClaimRange, start: Place, whom: RangeLines<'_>, most: u32) {
         self.push(range, start);
         self.most.push(int4(most));
@@ -52,7 +53,7 @@ impl ClaimRanges {
         self.priorities.is_empty()
     }
 
-    /// For whom each is.
+    /// The parameters that say which jobs each range is for.
     pub(super) fn whom(&self) -> [Param<'_>; 3] {
         [texts(&self.fairness_keys), small_numbers(&self.most), flags(&self.nameless)]
     }
@@ -64,22 +65,23 @@ impl ClaimRanges {
     }
 
     pub(super) fn push(&mut self, range: &ClaimRange, start: Place) {
-        // A range that begins later than the last claim ended begins there; its number is past every number.
+        // A range that begins later than the last claim ended begins there; its id is past every id.
         let after = range.after.map(|after| (after, i64::MAX)).unwrap_or((start.0, start.1.0));
         let (due, id) = after.max((start.0, start.1.0));
         self.priorities.push(range.priority.level().into());
         self.after_due.push(Instant(due));
         self.after_id.push(id);
-        // The store's own now bounds it too; ours is only an estimate, and must not hold back what is due.
+        // The store's own now bounds it, too. Ours is only an estimate, and must not hold back jobs that are
+        // due.
         self.until.push(if range.boosted { Instant(range.until) } else { Instant::FUTURE });
     }
 
-    /// Where they begin.
+    /// The parameters that say where the ranges begin.
     pub(super) fn starts(&self) -> [Param<'_>; 3] {
         [levels(&self.priorities), instants(&self.after_due), numbers(&self.after_id)]
     }
 
-    /// Where they begin and end.
+    /// The parameters that say where the ranges begin and end.
     pub(super) fn params(&self) -> [Param<'_>; 4] {
         let [priorities, after_due, after_id] = self.starts();
         [priorities, after_due, after_id, instants(&self.until)]

@@ -1,6 +1,9 @@
-//! What claims hold. Who runs a job is told by its row, but to find the jobs of one worker takes an index; and one that a
-//! claim has to write into for each job costs more than the claim itself. So each claim notes its jobs in one row of its
-//! own, every statement that ends jobs notes how many have left which claim, and maintenance folds these notes.
+//! The record of what each claim holds.
+//!
+//! The row of a job says which worker runs it. To find the jobs of one worker takes an index, and an index
+//! into which a claim has to write for each job costs more than the claim itself. So each claim records its
+//! jobs in one row of its own. Every statement that ends jobs records how many have left which claim.
+//! Maintenance subtracts these records.
 
 use std::sync::atomic::Ordering;
 
@@ -9,34 +12,34 @@ use super::conn::Tx;
 use super::store_error::StoreResult;
 use super::value::{number, text};
 
-/// How many jobs one prune looks through for some that no claim knows of. A row of ours always has one, so this may take
-/// its turns; and where an old transaction keeps vacuum away, and the way over what is dead is long, it waits for better
-/// days.
+/// How many jobs one prune scans for some that belong to no claim. A row of ours always belongs to one, so
+/// this may go in steps. Where an old transaction keeps vacuum away, and the scan over dead rows is long,
+/// it is left for a later prune.
 const MEND_STRETCH: i64 = 10_000;
 const MEND_WITHIN: &str = "1s";
 
 impl Store {
-    /// Takes off what claims hold what has left them.
+    /// Subtracts the jobs that have left their claims.
     pub(super) async fn fold_claims(&self) -> StoreResult<()> {
         self.fold(&self.sql.fold_claims).await
     }
 
-    /// The same before a look at what somebody holds, which would walk over all that has left lately. If it fails, the look
-    /// takes longer, and finds the same.
+    /// Does the same before a query for the jobs of one worker, which would otherwise walk over all that
+    /// have left lately. If it fails, the query takes longer, and finds the same.
     pub(super) async fn fold_claims_if_possible(&self) {
         if let Err(fault) = self.fold_claims().await {
-            tracing::warn!(?fault, "what has left claims was not taken off them; a sweep will");
+            tracing::warn!(?fault, "subtracting ended jobs from their claims failed; the next sweep does it");
         }
     }
 
-    /// Looks through the next stretch of jobs for running ones that no claim knows of: rows that somebody wrote by hand,
-    /// or brought back from a backup of this table alone.
+    /// Scans the next stretch of jobs for running ones that belong to no claim: rows that a person wrote
+    /// with SQL, or restored from a backup of this table alone.
     pub(super) async fn repair_claims(&self) -> StoreResult<()> {
         let tx = self.work.begin().await?;
         let mended = self.mend_claims_in(&tx).await;
         match tx.end(mended).await {
             Err(fault) if fault.is_timed_out() => {
-                tracing::debug!("the way to running jobs that no claim knows of is too long");
+                tracing::debug!("the scan for orphaned claims reached its limit");
                 Ok(())
             }
             ended => ended,
@@ -53,7 +56,7 @@ impl Store {
         if found > 0 {
             tracing::warn!(
                 found,
-                "running jobs belonged to no claim; they are taken back if nobody runs them"
+                "running jobs belonged to no claim; they are rescued if no live worker runs them"
             );
         }
         Ok(())

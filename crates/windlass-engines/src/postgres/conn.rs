@@ -16,16 +16,16 @@ use super::sql::Statement;
 use super::store_error::{StoreError, StoreResult};
 use super::value::Param;
 
-/// How long a call waits for a free connection, and for a new one to be made.
+/// How long a call waits for a free connection, and for a new one to be opened.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Connections to one server, all with the same settings.
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     pool: Pool,
-    /// Where they lead to, for people to read.
+    /// The address that they lead to, for people to read.
     place: Arc<str>,
-    /// Whether a transaction pooler may stand in between: then no statement is kept prepared.
+    /// Whether a transaction pooler may be in between: then no statement is kept prepared.
     pooled: bool,
     /// How long a statement may take.
     answer_within: Duration,
@@ -43,18 +43,19 @@ impl Connections {
         let manager = Manager::from_config(address.config().clone(), address.connector()?, recycling);
         let pool = Pool::builder(manager)
             .max_size(size)
-            // The one that was used last: its process on the server has what it needs at hand, and the others sleep. In turn, each would
-            // be met cold, which took an idle worker's claim three times as long.
+            // Last in, first out: the server process of the connection that was used last has its caches
+            // warm, and the others sleep. In turn, each would be met cold, which made an idle worker's claim
+            // take three times as long.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(CONNECT_WITHIN))
             .create_timeout(Some(CONNECT_WITHIN))
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .build()
-            .expect("a pool with time-outs has a runtime");
+            .expect("a pool with timeouts has a runtime");
         Ok(Self { pool, place, pooled, answer_within })
     }
 
-    /// A connection, for statements that each commit by themselves.
+    /// Returns a connection, for statements that each commit by themselves.
     pub(super) async fn get(&self) -> StoreResult<Conn> {
         let object = self.pool.get().await.map_err(|error| StoreError::connecting(error, &self.place))?;
         let (pooled, answer_within) = (self.pooled, self.answer_within);
@@ -62,7 +63,7 @@ impl Connections {
         Ok(Conn { object: Some(object), pooled, answer_within, fell_silent, takes_no_writes })
     }
 
-    /// A connection with a transaction begun.
+    /// Returns a connection with a transaction begun.
     pub(super) async fn begin(&self) -> StoreResult<Tx> {
         let conn = self.get().await?;
         conn.command(if self.pooled { &open::BEGIN_POOLED } else { "BEGIN" }).await?;
@@ -70,10 +71,10 @@ impl Connections {
     }
 }
 
-/// A connection. One that left a statement without an answer is closed instead of being given to the next; so is one whose
-/// server takes no writes any more, since another server may.
+/// A connection. A connection that left a statement without an answer is closed instead of being reused. So
+/// is one whose server became read-only, since another server may take writes.
 pub(super) struct Conn {
-    /// Taken only by its end.
+    /// Taken only when the connection is given up.
     object: Option<Object>,
     pooled: bool,
     answer_within: Duration,
@@ -82,7 +83,7 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    /// Runs a statement and gives its rows.
+    /// Runs a statement and returns its rows.
     pub(super) async fn query(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<Row>> {
         if self.pooled {
             return self.answered(self.query_with_settings(statement, params)).await;
@@ -90,7 +91,8 @@ impl Conn {
         self.answered(self.send(statement, params)).await
     }
 
-    /// Behind a pooler settings belong to a transaction. All of it is sent at once, so that it takes no longer.
+    /// Runs a statement behind a pooler, where settings belong to a transaction. All of it is sent at once,
+    /// so that it takes no longer.
     async fn query_with_settings(
         &self,
         statement: &Statement,
@@ -123,8 +125,8 @@ impl Conn {
         client.query(&prepared, &values).await
     }
 
-    /// Whether a statement may follow another before that one is answered. Behind a pooler each is a transaction of several
-    /// messages, which must not mix.
+    /// Whether a statement may follow another before that one is answered. Behind a pooler each statement
+    /// is a transaction of several messages, which must not mix.
     pub(super) fn may_follow(&self) -> bool {
         !self.pooled
     }
@@ -136,13 +138,13 @@ impl Conn {
         self.answered(prepared).await
     }
 
-    /// The same for a statement that writes and commits by itself: a lost answer leaves open whether it happened.
+    /// Runs a statement that writes and commits by itself: a lost answer leaves open whether it happened.
     pub(super) async fn execute(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<Row>> {
         self.query(statement, params).await.map_err(StoreError::of_commit)
     }
 
-    /// Runs statements without parameters that commit, such as a migration, however long it takes. One that fails leaves
-    /// nothing open.
+    /// Runs statements without parameters that commit, such as a migration, however long they take. If they
+    /// fail, nothing stays open.
     pub(super) async fn script(&self, text: &str) -> StoreResult<()> {
         let done = self.client().batch_execute(text).await;
         if done.is_err() {
@@ -151,7 +153,7 @@ impl Conn {
         done.map_err(|error| self.note_error(error).of_commit())
     }
 
-    /// The one value that a statement without parameters gives, as text.
+    /// Returns the one value of a statement without parameters, as text.
     pub(super) async fn query_one(&self, text: &str) -> StoreResult<Option<String>> {
         let answers = self.answered(self.client().simple_query(text)).await?;
         Ok(answers.iter().find_map(|answer| match answer {
@@ -164,8 +166,9 @@ impl Conn {
         self.answered(self.client().batch_execute(text)).await
     }
 
-    /// The server ends statements that take too long. A pooler that hangs, or a machine that went away behind one, says
-    /// nothing at all, and the system calls that connection a good one for ever.
+    /// Waits for an answer, within a time limit. The server ends statements that take too long. A pooler
+    /// that hangs, or a machine that went away behind one, does not answer at all, and the operating system
+    /// takes that connection for a good one for ever.
     async fn answered<T>(
         &self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -177,8 +180,9 @@ impl Conn {
         Err(StoreError::Lost(format!("no answer within {:?}", self.answer_within)))
     }
 
-    /// After a failover the old server may still be there and read, and whoever stays connected to it would never write
-    /// again. Guarded by `when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does`.
+    /// Notes an error that says that the server is read-only. After a failover the old server may still be
+    /// there and read, and a process that stays connected to it would never write again. Guarded by
+    /// `when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does`.
     fn note_error(&self, error: tokio_postgres::Error) -> StoreError {
         if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
             self.takes_no_writes.store(true, Ordering::SeqCst);
@@ -193,10 +197,10 @@ impl Conn {
     }
 
     fn client(&self) -> &Object {
-        self.object.as_ref().expect("it is taken only by the end")
+        self.object.as_ref().expect("the connection is taken only at the end")
     }
 
-    /// Closes it: nobody knows what state it is in, so nobody else gets it.
+    /// Closes the connection: its state is unknown, so no other call gets it.
     fn discard(mut self) {
         self.object.take().map(Object::take);
     }
@@ -208,7 +212,7 @@ impl Drop for Conn {
             return;
         }
         if let Some(object) = self.object.take() {
-            // Whatever keeps this one from answering or writing, keeps its neighbours: they lead to the same place.
+            // The cause affects the other connections of the pool, too: they lead to the same server.
             if let Some(pool) = Object::pool(&object) {
                 pool.retain(|_, _| false);
             }
@@ -217,40 +221,44 @@ impl Drop for Conn {
     }
 }
 
-/// A connection with a transaction under way. One that is dropped before its end takes its connection with it, and
-/// the server undoes what it wrote.
+/// A connection with an open transaction. If it is dropped before its end, the connection is closed, and
+/// the server rolls the transaction back.
 pub(super) struct Tx {
     conn: Option<Conn>,
 }
 
 impl Tx {
-    /// Runs a statement and gives its rows.
+    /// Runs a statement and returns its rows.
     pub(super) async fn query(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<Row>> {
-        let conn = self.conn.as_ref().expect("it is taken only by the end");
+        let conn = self.conn.as_ref().expect("the connection is taken only at the end");
         conn.answered(conn.send(statement, params)).await
     }
 
-    /// What is written from here on can be undone by itself.
+    /// Sets a savepoint.
     pub(super) async fn savepoint(&self) -> StoreResult<()> {
-        self.conn.as_ref().expect("it is taken only by the end").command("SAVEPOINT before").await
+        self.conn.as_ref().expect("the connection is taken only at the end").command("SAVEPOINT before").await
     }
 
-    /// Undoes what was written since the mark.
+    /// Rolls back to the savepoint.
     pub(super) async fn rollback_to_savepoint(&self) -> StoreResult<()> {
-        self.conn.as_ref().expect("it is taken only by the end").command("ROLLBACK TO SAVEPOINT before").await
+        self.conn
+            .as_ref()
+            .expect("the connection is taken only at the end")
+            .command("ROLLBACK TO SAVEPOINT before")
+            .await
     }
 
-    /// Undoes it.
+    /// Rolls the transaction back.
     pub(super) async fn undo(mut self) {
         let conn = self.conn.take().expect("there is one end");
         conn.roll_back().await;
     }
 
-    /// Commits what went well, and undoes what did not.
+    /// Commits a successful transaction, and rolls a failed one back.
     pub(super) async fn end<T>(mut self, result: StoreResult<T>) -> StoreResult<T> {
         let conn = self.conn.take().expect("there is one end");
         match (result, conn.fell_silent.load(Ordering::SeqCst)) {
-            // Who does not answer need not be asked: the server undoes what was begun once the connection is closed.
+            // No need to reach a server that does not answer: it rolls back once the connection is closed.
             (Err(fault), true) => Err(fault),
             (Err(fault), false) => {
                 conn.roll_back().await;

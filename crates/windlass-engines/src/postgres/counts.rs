@@ -1,5 +1,8 @@
-//! Counts without scans: every statement adds what it changed as a row of its own, and maintenance folds these rows. What
-//! is ready and what is not yet due is told by the minute in which jobs fall due; only the current minute is looked at.
+//! Counts without scans.
+//!
+//! Every statement adds its changes as a row of its own, and maintenance rolls these rows up. Waiting jobs
+//! are counted by the minute in which they fall due. So ready and scheduled jobs are told apart by these
+//! minutes, and only the current minute is scanned.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant as Moment};
@@ -20,25 +23,25 @@ use super::value::{Instant, Param, instant, number, numbers, small_numbers, text
 
 const MINUTE: i64 = 60_000_000;
 
-/// Minutes older than this are folded into one. Not sooner, so that a clock that steps back a little still finds
-/// its minutes.
+/// Minutes older than this are merged into one. Not sooner, so that a clock that steps back a little still
+/// finds its minutes.
 const FOLD_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// How many changes are folded at once, and how many times in one go.
+/// How many changes are rolled up at once, and how many times in one run.
 const FOLD_MAX: i64 = 20_000;
 const FOLD_TIMES: u32 = 20;
 
-/// While a queue is far from full, a figure of how full it is may be this old.
+/// While a queue is far from full, its cached depth may be this old.
 const DEPTH_GOOD_FOR: Duration = Duration::from_secs(1);
 
-/// Where a job is, as far as counts go.
+/// The state of a job, as far as counts distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// Not yet, or no longer.
+    /// Not stored yet, or ended.
     Outside,
     /// Waiting without a gate.
     Waiting(Timestamp),
-    /// Behind a gate.
+    /// Waiting behind a gate.
     Parked,
     /// Running.
     Running,
@@ -47,20 +50,20 @@ pub(super) enum Spot {
 }
 
 impl Spot {
-    /// Where a waiting job is.
+    /// The state of a waiting job.
     pub(super) fn waiting(due: Timestamp, has_gate: bool) -> Self {
         if has_gate { Self::Parked } else { Self::Waiting(due) }
     }
 }
 
-/// What is counted over the life of the store.
+/// The totals over the life of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
     EnqueueAnswer,
     Succeeded,
     Retried,
     Dead,
-    /// A dead letter was started over.
+    /// A dead job was started over.
     Undead,
     Cancelled,
 }
@@ -82,18 +85,18 @@ enum Column {
 
 const COLUMNS: usize = 10;
 
-/// What one transaction changed, by type and, for what waits, by minute.
+/// The changes of one transaction, by type and, for waiting jobs, by minute.
 #[derive(Debug, Default)]
 pub(super) struct Deltas(BTreeMap<(TypeName, QueueName, Option<i64>), [i32; COLUMNS]>);
 
 impl Deltas {
-    /// A job of this type went from one spot to another.
+    /// Notes that a job of this type went from one state to another.
     pub(super) fn moved(&mut self, kind: (&TypeName, &QueueName), from: Spot, to: Spot) {
         self.add(kind, from, -1);
         self.add(kind, to, 1);
     }
 
-    /// Something happened that is counted for ever.
+    /// Notes an event of a total.
     pub(super) fn total(&mut self, kind: (&TypeName, &QueueName), what: Total) {
         let (column, n) = match what {
             Total::EnqueueAnswer => (Column::EnqueueAnswer, 1),
@@ -126,7 +129,7 @@ impl Deltas {
 }
 
 impl Store {
-    /// Writes what a transaction changed.
+    /// Stores the changes of a transaction.
     pub(super) async fn add_counts(&self, tx: &Tx, deltas: &Deltas) -> StoreResult<()> {
         if deltas.0.is_empty() {
             return Ok(());
@@ -142,7 +145,7 @@ impl Store {
         Ok(())
     }
 
-    /// Folds changes into the counts, so that reading them stays cheap.
+    /// Rolls changes up into the counts, so that reading them stays cheap.
     pub(super) async fn fold_counts(&self) -> StoreResult<()> {
         self.fold(&self.sql.fold_counts).await?;
         let cut = self.roll_up_before();
@@ -150,12 +153,12 @@ impl Store {
         Ok(())
     }
 
-    /// The minute before which counts are folded.
+    /// The minute before which counts are merged.
     pub(super) fn roll_up_before(&self) -> i64 {
         minute_of(self.estimated_now().minus(FOLD_AFTER))
     }
 
-    /// Folds rows that were only added to, oldest first, until few are left.
+    /// Rolls up appended rows, oldest first, until few are left.
     pub(super) async fn fold(&self, statement: &Statement) -> StoreResult<()> {
         let conn = self.work.get().await?;
         for _ in 0..FOLD_TIMES {
@@ -168,7 +171,7 @@ impl Store {
         Ok(())
     }
 
-    /// All queues with their counts, by priority and name.
+    /// Returns all queues with their counts, by priority and name.
     pub(super) async fn queues(&self) -> StoreResult<Vec<QueueStatus>> {
         self.reload().await?;
         let catalogue = self.catalogue();
@@ -187,7 +190,7 @@ impl Store {
         Ok(all)
     }
 
-    /// All types, by name.
+    /// Returns all types, by name.
     pub(super) async fn types(&self) -> StoreResult<Vec<TypeStatus>> {
         self.reload().await?;
         let catalogue = self.catalogue();
@@ -212,9 +215,9 @@ impl Store {
     }
 }
 
-/// How full queues are that take only so many jobs.
+/// The depths of queues with a capacity.
 impl Store {
-    /// The depths of the queues with a capacity into which these jobs would go.
+    /// Returns the depths of the queues with a capacity into which these jobs would go.
     pub(super) async fn depths(&self, jobs: &[NewJob], catalogue: &Catalogue) -> StoreResult<Depths> {
         let mut depths = Depths::default();
         for new in jobs {
@@ -230,7 +233,8 @@ impl Store {
         Ok(depths)
     }
 
-    /// A figure that is at most a second old while the queue is far from full, and fresh when it is not.
+    /// Returns the depth of a queue. It is at most a second old while the queue is far from full, and fresh
+    /// otherwise.
     async fn depth(&self, queue: &QueueName, capacity: u64, more: u64) -> StoreResult<u64> {
         let remembered = self.depths_seen.lock().expect("no holder panics").get(queue).copied();
         if let Some((depth, at)) = remembered
@@ -244,7 +248,7 @@ impl Store {
         Ok(unsigned(depth))
     }
 
-    /// Keeps what was read and added.
+    /// Caches depths that were read, with the added jobs.
     pub(super) fn remember_depths(&self, depths: Depths) {
         let mut seen = self.depths_seen.lock().expect("no holder panics");
         for (queue, depth) in depths.0 {
@@ -259,12 +263,12 @@ impl Store {
 pub(super) struct Depths(HashMap<QueueName, u64>);
 
 impl Depths {
-    /// Of a queue; none for one without a capacity, where nobody asks.
+    /// The depth of a queue; zero for one without a capacity, which no caller needs.
     pub(super) fn of(&self, queue: &QueueName) -> u64 {
         self.0.get(queue).copied().unwrap_or(0)
     }
 
-    /// One more.
+    /// Adds one job.
     pub(super) fn add(&mut self, queue: &QueueName) {
         if let Some(depth) = self.0.get_mut(queue) {
             *depth += 1;
@@ -272,11 +276,11 @@ impl Depths {
     }
 }
 
-/// What was read of queues with a capacity, and when.
+/// The cached depths of queues with a capacity, and when they were read.
 pub(super) type DepthsSeen = HashMap<QueueName, (u64, Moment)>;
 
-/// A row of `queue_counts`: name, now, waiting, parked, running, dead letters, five totals, ready, oldest ready, one
-/// more total.
+/// Reads a row of `queue_counts`: name, now, waiting, parked, running, dead letters, five totals, ready,
+/// oldest ready, one more total.
 fn read_status(row: &Row, queue: &QueueEntry) -> StoreResult<QueueStatus> {
     let n = |column: usize| -> StoreResult<u64> { Ok(unsigned(row.try_get(column)?)) };
     let now = row.try_get::<_, Instant>(1)?.0;
@@ -310,7 +314,7 @@ fn minute_of(instant: Timestamp) -> i64 {
     instant.as_micros().div_euclid(MINUTE)
 }
 
-/// A count of rows as the seam gives it; never below zero.
+/// A count of rows as the engine interface returns it; never below zero.
 fn unsigned(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }

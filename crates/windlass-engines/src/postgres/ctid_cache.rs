@@ -1,7 +1,12 @@
-//! What this process remembers of the rows of jobs that it claimed. Where they lie: a row that is looked for at its place needs no
-//! index, in which entries for versions that a retry or a gate left behind may have to be passed by first. And what they hold: every
-//! write moves a row, so one that still lies at its place is as it was written, and need not be read before it is written again.
-//! Hints only: whoever is not found at its place is looked for by its number.
+//! The ctid cache: what this process remembers of the rows of jobs that it claimed.
+//!
+//! It remembers the ctids of rows. A row that is read by its ctid needs no index, in which entries for
+//! versions that a retry or a gate left behind may have to be skipped first.
+//!
+//! It also remembers their contents. Every write moves a row. So a row that still has its ctid is as it was
+//! written, and need not be read before it is written again.
+//!
+//! All this is a hint: a row that is not found by its ctid is found by its id.
 
 use std::collections::HashMap;
 
@@ -19,10 +24,10 @@ use super::store_error::StoreResult;
 use super::value::Ctid;
 use crate::kit::JobOptions;
 
-/// More are not remembered: some end without this process knowing, and their places would gather.
+/// How many rows are remembered: some jobs end without this process knowing, and their rows would pile up.
 const PLACES_MAX: usize = 100_000;
 
-/// The places by job.
+/// The remembered rows by job.
 #[derive(Debug, Default)]
 pub(super) struct CtidCache {
     of_jobs: HashMap<JobId, Remembered>,
@@ -34,7 +39,8 @@ struct Remembered {
     held: Option<Held>,
 }
 
-/// What moving a claimed job needs to know of its row, if it has neither a key nor an ordering key: those are locked before they move.
+/// The fields that moving a claimed job needs, if it has neither a key nor an ordering key: those are
+/// locked before they move.
 #[derive(Debug)]
 struct Held {
     job_type: TypeName,
@@ -88,7 +94,8 @@ impl CtidCache {
         if self.of_jobs.len() >= PLACES_MAX {
             self.of_jobs.clear();
         }
-        // Its place has changed by what this process wrote, which is nothing that is held here.
+        // Its ctid has changed by a write of this process, which touches none of the fields that are held
+        // here.
         let held = self.of_jobs.remove(&job).and_then(|before| before.held);
         self.of_jobs.insert(job, Remembered { place, held });
     }
@@ -97,7 +104,7 @@ impl CtidCache {
         Some(self.of_jobs.remove(&job)?.place)
     }
 
-    /// A job as this claim has left it, and where.
+    /// Returns a job as this claim has left it, with the ctid of its row, and forgets it.
     fn take_live(&mut self, job: JobId, token: ClaimToken) -> Option<(Live, Ctid)> {
         let is_of_claim = |known: &Remembered| known.held.as_ref().is_some_and(|held| held.token == token);
         if !self.of_jobs.get(&job).is_some_and(is_of_claim) {
@@ -109,7 +116,7 @@ impl CtidCache {
 }
 
 impl Store {
-    /// Remembers where rows lie that were just written, by the columns that hold job and place.
+    /// Remembers the ctids of rows that were just written, by the columns that hold job and ctid.
     pub(super) fn note_ctids(&self, rows: &[Row], job: usize, place: usize) -> StoreResult<()> {
         let mut places = self.ctid_cache();
         for row in rows {
@@ -120,7 +127,7 @@ impl Store {
         Ok(())
     }
 
-    /// Remembers what rows hold that were just claimed, if it is known where they lie.
+    /// Remembers the contents of rows that were just claimed, if their ctids are known.
     pub(super) fn remember_claimed(&self, worker: WorkerId, since: Timestamp, jobs: &[Claimed]) {
         let mut places = self.ctid_cache();
         for claimed in jobs {
@@ -130,12 +137,14 @@ impl Store {
         }
     }
 
-    /// The job of a claim as its row was when this process last wrote it, and where that lies. It then forgets it.
+    /// Returns the job of a claim as its row was when this process last wrote it, with its ctid. Then
+    /// forgets it.
     pub(super) fn take_as_claimed(&self, fence: Fence) -> Option<(Live, Ctid)> {
         self.ctid_cache().take_live(fence.job, fence.token)
     }
 
-    /// Where the rows of these jobs lie, as far as this process knows. It then forgets it: a job ends once.
+    /// Returns the ctids of the rows of these jobs, as far as this process knows them. Then forgets them: a
+    /// job ends once.
     pub(super) fn take_row_places(&self, jobs: &[i64]) -> Vec<Option<Ctid>> {
         let mut places = self.ctid_cache();
         jobs.iter().map(|job| places.take(JobId(*job))).collect()

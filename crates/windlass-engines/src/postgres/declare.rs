@@ -1,4 +1,4 @@
-//! Queues and types are declared: all of a declaration or nothing.
+//! Declarations of queues and types: each is stored as a whole, or not at all.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ impl Store {
         self.reload().await
     }
 
-    /// Under the catalogue's lock, so that two who declare at once see each other.
+    /// Declares under the catalogue's lock, so that two processes that declare at once see each other.
     async fn declare_in(&self, tx: &Tx, declaration: &Declaration) -> StoreResult<()> {
         let rows = tx.query(&self.sql.lock_catalogue, &[]).await?;
         let version = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
@@ -33,7 +33,8 @@ impl Store {
         let known = Catalogue::read(version, &queues, &types)?;
         check(declaration, &known)?;
         if is_known(declaration, &known) {
-            // Every worker declares at its start; what changes nothing must not make all others read again.
+            // Every worker declares at its start. A declaration without a change must not make all others
+            // read again.
             return Ok(());
         }
         self.put_queues(tx, declaration, &known).await?;
@@ -86,7 +87,7 @@ impl Store {
     }
 }
 
-/// Of what is named twice, the last; a statement takes each name once.
+/// Keeps the last declaration of each name; a statement takes each name once.
 fn last_of_each<T, K: std::hash::Hash + Eq>(all: &[T], name: impl Fn(&T) -> K) -> Vec<&T> {
     let mut last: HashMap<K, &T> = HashMap::new();
     all.iter().for_each(|one| _ = last.insert(name(one), one));

@@ -1,4 +1,5 @@
-//! A check-up: what on the server will slow jobs down or stop them, whose fault it is, and what to do about it.
+//! The checks of `windlass doctor`: what on the server slows jobs down or stops them, what causes it, and
+//! what to do.
 
 use tokio_postgres::Row;
 use windlass_core::clock::Clock;
@@ -13,21 +14,21 @@ pub use crate::finding::{Finding, Grade};
 
 /// A transaction that is older than this holds vacuum back for longer than is good.
 const OLD_SNAPSHOT_SECONDS: f64 = 60.0;
-/// From here on claims and settles walk over a lot.
+/// From this age on, claims and settles walk over many dead rows.
 const OLD_SNAPSHOT_BAD_SECONDS: f64 = 900.0;
-/// The same for those of which only the number of transactions since is known.
+/// The same limits for holders of which only the number of transactions since is known.
 const OLD_SNAPSHOT_TRANSACTIONS: (f64, f64) = (100_000.0, 10_000_000.0);
-/// Dead rows per live one, and how many there must be for it to matter.
+/// Dead rows per live row, and how many there must be for it to matter.
 const DEAD_PER_LIVE: i64 = 2;
 const DEAD_ROWS: i64 = 100_000;
-/// Unused space below this matters to nobody; and how many times as big as what it holds a table or an index may be.
+/// Unused space below this does not matter; and how many times its content a table or an index may be big.
 const SPACE_BYTES: i64 = 64_000_000;
 const SPACE_TIMES: i64 = 4;
-/// The notification queue should be nearly empty.
+/// How full the notification queue may be: it should be nearly empty.
 const NOTIFICATIONS: (f64, f64) = (0.01, 0.1);
 
 impl PostgresEngine {
-    /// Looks at the server and says what it found, worst first.
+    /// Checks the server and returns findings, worst first.
     pub async fn examine(&self) -> Result<Vec<Finding>> {
         self.run(|store| async move { store.examine().await }).await
     }
@@ -47,13 +48,13 @@ impl Store {
         Ok(findings)
     }
 
-    /// The oldest snapshot: vacuum cannot remove what it may still see, and dead rows pile up.
+    /// Checks the oldest snapshot: vacuum cannot remove rows that it may still see, and dead rows pile up.
     async fn examine_snapshots(&self) -> StoreResult<Finding> {
         let conn = self.work.get().await?;
         let rows = conn.query(&self.sql.oldest_snapshot, &[]).await?;
         let finding = match rows.first() {
             Some(row) => of_snapshot(row)?,
-            None => Finding::good("vacuum", "nobody holds back vacuum".to_owned()),
+            None => Finding::good("vacuum", "nothing holds back vacuum".to_owned()),
         };
         let rows = conn.query(&self.sql.hidden_sessions, &[]).await?;
         let hidden: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
@@ -81,7 +82,7 @@ impl Store {
         let known = |name: &String| there.contains(name) || invalid.contains(name);
         let missing: Vec<_> = migrate::indexes().into_iter().filter(|name| !known(name)).collect();
         if invalid.is_empty() && missing.is_empty() {
-            return Ok(Finding::good("indexes", format!("all {} indexes are there and valid", there.len())));
+            return Ok(Finding::good("indexes", format!("all {} indexes exist and are valid", there.len())));
         }
         Ok(of_indexes(&missing, &invalid))
     }
@@ -90,7 +91,7 @@ impl Store {
         let rows = self.work.get().await?.query(&self.sql.notification_queue, &[]).await?;
         let used: f64 = rows.first().map_or(Ok(0.0), |row| row.try_get(0))?;
         let found = format!("the notification queue is {:.2} % full", used * 100.0);
-        let advice = "a session that listens sits in a transaction; find it in pg_stat_activity by its LISTEN, and end it".to_owned();
+        let advice = "a session that listens has an open transaction; find it in pg_stat_activity by its LISTEN, and end it".to_owned();
         Ok(Finding::graded("notifications", found, used, NOTIFICATIONS, advice))
     }
 
@@ -102,7 +103,7 @@ impl Store {
         Ok(of_clock(server, before, after))
     }
 
-    /// Tables in which dead rows outnumber the live ones.
+    /// Checks for tables in which dead rows outnumber live ones.
     async fn examine_tables(&self) -> StoreResult<Vec<Finding>> {
         let rows = self.work.get().await?.query(&self.sql.our_tables, &[]).await?;
         let mut findings = Vec::new();
@@ -111,14 +112,15 @@ impl Store {
             let (table, indexes): (&str, &str) = (row.try_get(3)?, row.try_get(4)?);
             let found = format!("{name}: {live} rows, {dead} dead ones; {table}, its indexes {indexes}");
             let is_bloated = dead > DEAD_ROWS && dead > live.saturating_mul(DEAD_PER_LIVE);
-            let advice = format!("see who holds back vacuum, or run VACUUM {name}");
+            let advice = format!("end what holds back vacuum, or run VACUUM {name}");
             let grade = if is_bloated { Grade::Poor } else { Grade::Good };
             findings.push(Finding::new("tables", grade, found, advice));
         }
         Ok(findings)
     }
 
-    /// Tables and indexes that are far bigger than what they hold. Vacuum makes room within them and gives none back.
+    /// Checks for tables and indexes that are far bigger than their content. Vacuum makes room within them
+    /// and gives none back.
     async fn examine_space(&self) -> StoreResult<Vec<Finding>> {
         let rows = self.work.get().await?.query(&self.sql.our_space, &[number(&SPACE_BYTES)]).await?;
         let space = |row: &Row| -> StoreResult<Option<Finding>> {
@@ -130,25 +132,25 @@ impl Store {
     }
 }
 
-/// What is wrong with the size of a table or an index, if it is big.
+/// The finding about the size of a table or an index, if it is too big.
 fn of_space(name: &str, is_index: bool, bytes: i64, needed: i64) -> Option<Finding> {
     if bytes < SPACE_BYTES || bytes <= needed.saturating_mul(SPACE_TIMES) {
         return None;
     }
     let mega = |bytes: i64| bytes / 1_000_000;
-    let found = format!("{name} takes {} MB for what needs about {} MB", mega(bytes), mega(needed));
+    let found = format!("{name} takes {} MB for content that needs about {} MB", mega(bytes), mega(needed));
     let advice = if is_index {
-        format!("build it anew beside the work: REINDEX INDEX CONCURRENTLY {name}")
+        format!("rebuild it while jobs go on: REINDEX INDEX CONCURRENTLY {name}")
     } else {
         format!(
-            "the room is used again when jobs come as fast as they once did; to give it back, run VACUUM FULL {name} in a \
-             quiet hour, during which nobody can use it"
+            "the space is used again when jobs come as fast as before; to give it back, run VACUUM FULL {name} \
+             when traffic is low; it locks the table against all other sessions"
         )
     };
     Some(Finding::new("space", Grade::Poor, found, advice))
 }
 
-/// What is wrong with indexes. One that is invalid is not missing, too.
+/// The finding about indexes. An invalid index does not count as missing, too.
 fn of_indexes(missing: &[String], invalid: &[String]) -> Finding {
     let mut found = Vec::new();
     if !missing.is_empty() {
@@ -157,18 +159,18 @@ fn of_indexes(missing: &[String], invalid: &[String]) -> Finding {
     if !invalid.is_empty() {
         found.push(format!("invalid: {}", invalid.join(", ")));
     }
-    let advice = "make missing ones as the migration makes them (`windlass migrate --dry-run` on an empty database prints it), and \
-                  invalid ones again with REINDEX INDEX CONCURRENTLY; drop those that are not ours";
+    let advice = "create missing indexes as the migration does (`windlass migrate --dry-run` on an empty database prints it), \
+                  and rebuild invalid ones with REINDEX INDEX CONCURRENTLY; drop invalid ones that are not Windlass's";
     Finding::new("indexes", Grade::Bad, found.join("; "), advice)
 }
 
-/// Whoever holds back vacuum for the longest.
+/// The finding about the session, prepared transaction or slot that holds back vacuum for the longest.
 fn of_snapshot(row: &Row) -> StoreResult<Finding> {
     let (who, kind): (String, &str) = (row.try_get(0)?, row.try_get(3)?);
     let (transactions, seconds): (i32, Option<f64>) = (row.try_get(1)?, row.try_get(2)?);
     let advice = match kind {
         "slot" => {
-            format!("drop the replication slot if nobody uses it: SELECT pg_drop_replication_slot('{who}')")
+            format!("drop the replication slot if it is not in use: SELECT pg_drop_replication_slot('{who}')")
         }
         "prepared" => format!("end the prepared transaction: ROLLBACK PREPARED '{who}' (or COMMIT PREPARED)"),
         _ => {
@@ -193,12 +195,12 @@ fn of_snapshot(row: &Row) -> StoreResult<Finding> {
 mod tests {
     use super::*;
 
-    /// What the statement that looks for old snapshots may answer.
+    /// A row as the statement for the oldest snapshot may return it.
     async fn snapshot(seconds: &str, transactions: i32, kind: &str) -> Finding {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
-        let text = format!("SELECT 'somebody', {transactions}, {seconds}::float8, '{kind}', 4711");
+        let text = format!("SELECT 'holder', {transactions}, {seconds}::float8, '{kind}', 4711");
         of_snapshot(&client.query_one(&text, &[]).await.unwrap()).unwrap()
     }
 
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!(of_space("full", true, 4 * SPACE_BYTES, SPACE_BYTES), None);
         for (is_index, cure) in [(true, "REINDEX INDEX CONCURRENTLY it"), (false, "VACUUM FULL it")] {
             let finding = of_space("it", is_index, 401_000_000, 100_000_000).expect("it is too big");
-            assert_eq!(finding.found, "it takes 401 MB for what needs about 100 MB");
+            assert_eq!(finding.found, "it takes 401 MB for content that needs about 100 MB");
             assert!(finding.advice.as_ref().unwrap().contains(cure), "{finding:?}");
         }
     }
@@ -219,7 +221,7 @@ mod tests {
             ("59", 1_000_000, Grade::Good),
             ("60", 1, Grade::Poor),
             ("900", 1, Grade::Bad),
-            // How old a slot is, only its transactions tell.
+            // How old a slot is, only its number of transactions says.
             ("NULL", 99_999, Grade::Good),
             ("NULL", 100_000, Grade::Poor),
             ("NULL", 10_000_000, Grade::Bad),
@@ -229,8 +231,8 @@ mod tests {
             assert_eq!(finding.advice.is_some(), grade != Grade::Good);
         }
         for (kind, cure) in [
-            ("slot", "pg_drop_replication_slot('somebody')"),
-            ("prepared", "ROLLBACK PREPARED 'somebody'"),
+            ("slot", "pg_drop_replication_slot('holder')"),
+            ("prepared", "ROLLBACK PREPARED 'holder'"),
             ("session", "pg_terminate_backend(4711)"),
         ] {
             let advice = snapshot("61", 1, kind).await.advice.expect("it is poor");

@@ -1,7 +1,9 @@
-//! Locks of duties: held by the listener's session, the only one that is this engine's own, and so the only one that works behind a
-//! pooler. They end with it. Whoever has one asks for it again and again, which shows that the session lives; what nobody asks
-//! for any more is given back. Whose a lock is, the server does not know: that is noted in a table, for people who ask, and a note counts only
-//! while its session has the lock.
+//! Locks of duties, held by the listener's session. It is the only session that is this engine's own, and
+//! so the only one that works behind a pooler. The locks end with it.
+//!
+//! A holder asks for its locks again and again, which shows that the session lives. A lock that no worker
+//! asks for any more is released. The server does not know which worker has a lock. So this is recorded in
+//! a table, for operators, and a record counts only while its session has the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,19 +24,19 @@ use super::sql::Statement;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant as StoreTime, instant, int4, micros, number, small_number, texts, uuid};
 
-/// Requests that wait for the listener.
+/// How many requests may wait for the listener.
 pub(super) const LOCK_REQUESTS_MAX: usize = 64;
 
-/// What is asked of the listener.
+/// A request to the listener.
 #[derive(Debug)]
 pub(super) enum LockCall {
     /// Take or keep locks.
     Lock(LockRequest, oneshot::Sender<Vec<bool>>),
-    /// Give locks back.
+    /// Release locks.
     Unlock(WorkerId, Vec<DutyName>, oneshot::Sender<Vec<bool>>),
 }
 
-/// The way to the listener.
+/// The channel to the listener.
 pub(super) type LockCalls = mpsc::Sender<LockCall>;
 
 impl Store {
@@ -46,7 +48,7 @@ impl Store {
         self.ask_listener(|answer| LockCall::Unlock(worker, duties, answer)).await.map(drop)
     }
 
-    /// Who has which, by what the server says of its locks.
+    /// Returns which session and worker has which lock, by the server's list of locks.
     pub(super) async fn duty_locks(&self) -> StoreResult<Vec<LockRecord>> {
         let most = int4(DUTIES_MAX);
         let rows = self.work.get().await?.query(&self.sql.duty_locks, &[small_number(&most)]).await?;
@@ -58,7 +60,7 @@ impl Store {
         call: impl FnOnce(oneshot::Sender<Vec<bool>>) -> LockCall,
     ) -> StoreResult<Vec<bool>> {
         let Some(calls) = &self.lock_calls else {
-            let why = "locks of duties need a direct address to listen at; give `listen_url`, or do the duty under a lease";
+            let why = "advisory locks of duties need a direct connection to listen on; set `listen_url`, or do the duty under a lease";
             return Err(EngineError::Unusable { why: why.to_owned() }.into());
         };
         let (answer, answered) = oneshot::channel();
@@ -68,7 +70,7 @@ impl Store {
     }
 }
 
-/// A lock, if the row has one whose name can be told.
+/// Reads a lock, if the row has one with a valid name.
 fn read_lock(row: &Row) -> StoreResult<Option<LockRecord>> {
     let Ok(duty) = DutyName::parse(row.try_get(0)?) else { return Ok(None) };
     let worker = row.try_get::<_, Option<Bits>>(2)?.map(Into::into);
@@ -79,15 +81,16 @@ fn read_lock(row: &Row) -> StoreResult<Option<LockRecord>> {
     Ok(Some(LockRecord { duty, holder }))
 }
 
-/// The locks that one session has: of which duty, whose, and until when they are good. Gone with the session.
+/// The locks that one session has: duty, worker, and until when each is valid. They are gone with the
+/// session.
 #[derive(Debug)]
 pub(super) struct Held {
     lock: Statement,
     unlock: Statement,
     note: Statement,
     clock: Option<Arc<dyn Clock>>,
-    /// Whether it was told that notes cannot be written.
-    told: bool,
+    /// Whether the warning that records cannot be written was logged.
+    has_warned: bool,
     locks: BTreeMap<DutyName, (WorkerId, Instant)>,
 }
 
@@ -98,17 +101,17 @@ impl Held {
             unlock: store.sql.unlock_duties.clone(),
             note: store.sql.note_locks.clone(),
             clock: store.clock.clone(),
-            told: false,
+            has_warned: false,
             locks: BTreeMap::new(),
         }
     }
 
-    /// When the next of them lapses.
+    /// When the next lock lapses.
     pub(super) fn next_lapse(&self) -> Option<Instant> {
         self.locks.values().map(|(_, good_until)| *good_until).min()
     }
 
-    /// Does what is asked. A caller that waits no longer gets nothing.
+    /// Serves a request. A caller that waits no longer gets no lock.
     pub(super) async fn serve(
         &mut self,
         call: LockCall,
@@ -117,7 +120,7 @@ impl Held {
         match call {
             LockCall::Lock(request, answer) if !answer.is_closed() => {
                 let answers = self.take(&request, client).await?;
-                // Only a session that answers holds anything.
+                // Only a session that answers holds locks.
                 client.simple_query("").await?;
                 let _ = answer.send(answers);
             }
@@ -133,8 +136,9 @@ impl Held {
         Ok(())
     }
 
-    /// A lock that a session has can be taken by it once more, and would then have to be given back twice: only those that it has
-    /// not are asked for, by one statement, since a call has little time however many there are.
+    /// Takes the locks that the session does not have yet. A session can take a lock twice, and would then
+    /// have to release it twice. One statement takes them all, since a call has little time however many
+    /// there are.
     async fn take(
         &mut self,
         request: &LockRequest,
@@ -160,8 +164,9 @@ impl Held {
         Ok(request.duties.iter().map(has).collect())
     }
 
-    /// Notes whose these are. Whoever listens may be another role than the one that works, without a right to any table: the duty is done
-    /// all the same, and people see the session and not the worker.
+    /// Records which worker these locks belong to. The role that listens may be another than the one that
+    /// works, without a right to any table. Then the duty is done all the same, and operators see the
+    /// session and not the worker.
     async fn note(
         &mut self,
         duties: &[DutyName],
@@ -174,17 +179,17 @@ impl Held {
         let params = [instant(&now), texts(&names), uuid(&worker), number(&kept)];
         match client.query_typed(self.note.text(), &params).await {
             Err(error) if error.as_db_error().is_some() => {
-                if !self.told {
-                    tracing::warn!(%error, "whose the locks of duties are cannot be noted: `windlass lease list` shows sessions in place of workers");
+                if !self.has_warned {
+                    tracing::warn!(%error, "recording the workers of duty locks failed; `windlass lease list` shows sessions in place of workers");
                 }
-                self.told = true;
+                self.has_warned = true;
                 Ok(())
             }
             noted => noted.map(drop),
         }
     }
 
-    /// Gives back what nobody asked for in time.
+    /// Releases the locks that no worker asked for in time.
     pub(super) async fn let_lapse(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
         let now = Instant::now();
         let lapsed: Vec<_> =
@@ -200,7 +205,7 @@ impl Held {
         Ok(())
     }
 
-    /// Those of which the server says that it is done.
+    /// Runs a statement on the locks of duties. Returns the duties for which the server reports success.
     async fn say(
         &self,
         statement: &Statement,

@@ -1,5 +1,6 @@
-//! New jobs come in, each judged by itself, and the batch leaves a receipt. Jobs without keys take one statement; keys
-//! need a look at who holds them, and ordering keys a mark, so they take a transaction ([`key`](super::key)).
+//! Enqueues jobs: each is judged by itself, and the batch leaves a receipt. Jobs without keys take one
+//! statement. Keys need a query for their holders, and ordering keys a mark, so they take a transaction
+//! ([`key`](super::key)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,18 +33,19 @@ use crate::kit::{JobOptions, check_batch_size, to_json};
 /// How often a request is judged again because queues or types changed meanwhile.
 const JUDGED_MAX: u32 = 10;
 
-/// How often it is tried again because it and somebody's transaction waited for each other, and the server ended ours.
+/// How often a request is tried again because it and another transaction formed a deadlock, and the server
+/// ended ours.
 const DEADLOCKS_MAX: u32 = 5;
 
-/// Jobs of a request that the server takes offence at, by position.
+/// Jobs of a request that the server refuses, by position.
 pub(super) type Unstorable = BTreeMap<usize, Refusal>;
 
-/// What came of one try to store a batch.
+/// The result of one try to store a batch.
 pub(super) enum Tried {
     Stored(Vec<EnqueueAnswer>),
     /// The request was answered before.
     Repeated,
-    /// Queues or types are no longer what was decided by.
+    /// Queues or types have changed since the request was judged.
     Stale,
 }
 
@@ -68,12 +70,14 @@ impl Store {
                 Err(fault) => return Err(fault),
             }
         }
-        let why = "queues and types keep changing; wait until whoever declares them is done".to_owned();
+        let why =
+            "queues and types keep changing; wait until the processes that declare them are done".to_owned();
         Err(EngineError::Unavailable { why }.into())
     }
 
-    /// Tries the jobs part by part, without leaving anything behind, until each that the server takes offence at is alone:
-    /// whoever has added a check or a trigger of its own to our tables refuses that one, and not its neighbours.
+    /// Tries the jobs part by part, without leaving anything behind, until each job that the server refuses
+    /// is alone. A check or a trigger that a user has added to our tables refuses that job, and not its
+    /// neighbours.
     async fn find_unstorable(&self, request: &EnqueueRequest) -> StoreResult<Unstorable> {
         let mut unstorable = Unstorable::new();
         let whole = 0..request.jobs.len();
@@ -82,7 +86,7 @@ impl Store {
             let jobs = request.jobs[part.clone()].to_vec();
             match self.try_out(EnqueueRequest { request: request.request, jobs }).await {
                 Err(fault) if fault.is_about_data() && part.len() == 1 => {
-                    let why = format!("the store does not take it: {}", EngineError::from(fault));
+                    let why = format!("the store refused its row: {}", EngineError::from(fault));
                     unstorable.insert(part.start, Refusal::Malformed { why });
                 }
                 Err(fault) if fault.is_about_data() => {
@@ -95,8 +99,9 @@ impl Store {
         Ok(unstorable)
     }
 
-    /// Our own requests lock in one order; the application's transactions need not. What the server ended is undone, and the
-    /// next try waits its turn behind whoever went on. The receipt sees to it that no try happens twice.
+    /// Tries again after a deadlock. Our own requests lock in one order; the application's transactions
+    /// need not. The server has rolled back the ended try, and the next one waits behind the transaction
+    /// that went on. The receipt makes sure that no try happens twice.
     async fn try_despite_deadlocks(
         &self,
         request: &EnqueueRequest,
@@ -104,7 +109,9 @@ impl Store {
     ) -> StoreResult<Tried> {
         for _ in 0..DEADLOCKS_MAX {
             match self.try_enqueue(request, unstorable).await {
-                Err(fault) if fault.is_deadlock() => tracing::debug!(?fault, "an enqueue is tried again"),
+                Err(fault) if fault.is_deadlock() => {
+                    tracing::debug!(?fault, "an enqueue ended in a deadlock; trying again")
+                }
                 tried => return tried,
             }
         }
@@ -148,7 +155,7 @@ impl Store {
         }
         let refused = refusals(&judged);
         let answers = (!refused.iter().all(Option::is_none)).then(|| to_json(&refused));
-        let quiet = columns.wake_nobody_else(self);
+        let quiet = columns.wake_only_this_process(self);
         let (now, name) = (self.now_param(), Bits::from(request.request));
         let head: [Param<'_>; 5] =
             [instant(&now), uuid(&name), number(&catalogue.version), text(&answers), flag(&quiet)];
@@ -181,12 +188,12 @@ impl Store {
         Ok(Tried::Stored(fill(refused, ids)))
     }
 
-    /// The answers of an earlier request, if its receipt is still good.
+    /// The answers of an earlier request, if its receipt is still valid.
     pub(super) async fn receipt(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         Ok(self.find_receipt(request).await?.and_then(told))
     }
 
-    /// The answers of an earlier request. If there are none, the request is closed.
+    /// Returns the answers of an earlier request. If there are none, it closes the request.
     pub(super) async fn ask(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let (now, name) = (self.now_param(), Bits::from(request));
         let params = [instant(&now), uuid(&name)];
@@ -200,7 +207,7 @@ impl Store {
         Ok(told(self.receipt_left(request).await?))
     }
 
-    /// What a request was answered, if its receipt is still good; nothing at all if it was closed.
+    /// The answers to a request, if its receipt is still valid; an empty list if the request was closed.
     async fn find_receipt(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let (now, name, ttl) = (self.now_param(), Bits::from(request), micros(RECEIPT_TTL));
         let params = [instant(&now), uuid(&name), number(&ttl)];
@@ -220,7 +227,7 @@ impl Store {
         })
     }
 
-    /// Wakes whoever serves the queues into which something went.
+    /// Notifies the workers of this process that serve the queues of new jobs.
     pub(super) fn tell_of_new(&self, jobs: &[NewJob], answers: &[EnqueueAnswer], catalogue: &Catalogue) {
         let stored =
             jobs.iter().zip(answers).filter(|(_, answer)| !matches!(answer, EnqueueAnswer::Refused(_)));
@@ -229,7 +236,7 @@ impl Store {
             let Some(spec) = catalogue.type_named(&new.job_type) else { continue };
             queues.insert(&spec.queue);
             if matches!(new.when, When::At(due) if due < self.estimated_now()) {
-                // It lies before what claims have read.
+                // The job lies behind the claim cursors.
                 self.claim_cursors().notified(&spec.queue);
             }
         }
@@ -237,16 +244,17 @@ impl Store {
     }
 }
 
-/// An open transaction holds the request for longer than we wait, which says nothing of the store.
+/// The error when an open transaction holds the request for longer than the lock timeout, which says
+/// nothing of the store.
 fn request_is_held(fault: StoreError) -> StoreError {
     if !fault.is_locked() {
         return fault;
     }
-    let why = "another transaction has enqueued under this request id and is still open; ask again when it has ended";
+    let why = "another open transaction has enqueued under this request id; ask again when it has ended";
     EngineError::Busy { why: why.to_owned() }.into()
 }
 
-/// Core's word on a new job.
+/// Core's decision on a new job.
 pub(super) fn judge(
     new: &NewJob,
     catalogue: &Catalogue,
@@ -270,7 +278,7 @@ pub(super) fn judge(
     Ok(accepted)
 }
 
-/// By position: the refusals, with gaps for what was accepted.
+/// The refusals by position, with gaps for accepted jobs.
 fn refusals(judged: &[Result<Accepted, Refusal>]) -> Vec<Option<EnqueueAnswer>> {
     judged.iter().map(|judgement| judgement.as_ref().err().cloned().map(EnqueueAnswer::Refused)).collect()
 }
@@ -287,7 +295,7 @@ fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> StoreResult<Vec<Enqueue
     let Some(answers) = answers else {
         return Ok(ids.into_iter().map(|id| EnqueueAnswer::New(JobId(id))).collect());
     };
-    // One that cannot be read must not pass for one without answers.
+    // A receipt that cannot be read must not pass for one without answers.
     let answers =
         serde_json::from_str::<Vec<Option<EnqueueAnswer>>>(answers).map_err(|error| unreadable(&error))?;
     let (gaps, found) = (answers.iter().filter(|answer| answer.is_none()).count(), ids.len());
@@ -315,15 +323,15 @@ pub(super) struct Columns {
     tags: Vec<Option<String>>,
     options: Vec<Option<String>>,
     max_attempts: Vec<i32>,
-    /// As many as there are up to the last that has one.
+    /// Its length reaches only to the last job that has one.
     fairness_keys: Vec<Option<String>>,
-    /// Which lines they stand in.
+    /// The fairness keys of the jobs.
     pub(super) lines: NewLines,
 }
 
 impl Columns {
-    /// Whether all of them wake this very process.
-    fn wake_nobody_else(&self, store: &Store) -> bool {
+    /// Whether all of them wake only this very process.
+    fn wake_only_this_process(&self, store: &Store) -> bool {
         self.queues.iter().zip(&self.types).all(|(queue, job_type)| store.wakes_itself(queue, job_type))
     }
 
@@ -350,7 +358,8 @@ impl Columns {
         self.max_attempts.push(policy.map_or(5, |policy| super::value::int4(policy.attempts_max())));
     }
 
-    /// Where jobs have fairness keys, those without one have the empty one, under which they are found together.
+    /// Adds the fairness key of a job. Where jobs have fairness keys, a job without one gets the empty one,
+    /// under which such jobs are found together.
     fn push_fairness_key(&mut self, new: &NewJob, accepted: &Accepted, catalogue: &Catalogue) {
         let has_line = new.fairness_key.is_some() || catalogue.has_fairness_keys(&accepted.queue);
         if has_line {
@@ -385,7 +394,7 @@ impl Columns {
     }
 }
 
-/// An instant that a caller asked for, or a span to be counted from the store's now.
+/// Splits a time into an instant that a caller gave, or a span to be counted from the store's now.
 fn when(when: When) -> (Option<Instant>, Option<i64>) {
     match when {
         When::Now => (None, Some(0)),

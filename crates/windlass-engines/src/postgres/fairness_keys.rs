@@ -1,6 +1,9 @@
-//! FairnessKeys take turns. Where a queue has jobs with fairness keys, claims go line by line: the engine remembers which lines have something due,
-//! looks for others a few times a second, and gives each its portion ([`fairness_key`](windlass_core::fairness)). What is left
-//! goes to whoever is there, so a line that nobody knows of yet is late by a look, and no slot stays empty.
+//! Fairness keys take turns.
+//!
+//! Where a queue has jobs with fairness keys, claims go by fairness key. The engine remembers which keys
+//! have something due, scans for others a few times a second, and gives each its portion
+//! ([`fairness`](windlass_core::fairness)). What is left of a claim goes to any job that is due. So a key
+//! that the engine does not know yet is late by one scan, and no slot stays empty.
 
 mod turns;
 
@@ -34,39 +37,42 @@ use crate::kit::JobOptions;
 use turns::ROUNDS_MAX;
 pub(super) use turns::Turns;
 
-/// How often lines are looked for while claims come, unless that takes long.
+/// How often claims scan for fairness keys, unless the scan takes long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same while none is known to have anything.
+/// How soon they scan again while no key is known to have anything due.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// Looks for lines take at most this part of the time, whatever they take…
+/// Scans for fairness keys take at most this part of the time on average, however long each takes…
 const LOOK_PART: u32 = 20;
-/// …on the whole: while it takes several pages to see all, or something was put back, which is in some line, or the store's clock
-/// was moved, a few may follow each other at once, until they have taken so much more than their part.
+/// …and this much more for a while. Some scans may follow each other at once until they have overdrawn their
+/// part by this much: while it takes several pages to see all keys, after a job with an unknown key was
+/// requeued, or after the store's clock was moved.
 const LOOK_AHEAD_MAX: Duration = Duration::from_millis(250);
-/// A claim waits for a look for so long, and then goes by what is known.
+/// A claim waits this long for a scan, and then goes by what is known.
 const LOOK_WAITED_FOR: Duration = Duration::from_millis(100);
-/// So often a look reads lines from the very front, for what came in before the place up to which claims have read.
+/// How often a scan reads fairness keys from the very front, for jobs that came in behind the claim
+/// cursors.
 const SCAN_ALL_EVERY: Duration = Duration::from_secs(2);
-/// So many of the very first jobs are looked at for those that came in before others had fairness keys.
+/// How many of the very first jobs are scanned for those that came in before others had fairness keys.
 const NAMELESS_LOOKED_AT: i32 = 100;
 
-/// In which lines new jobs stand.
+/// The fairness keys of new jobs.
 pub(super) type NewLines = Vec<(QueueName, Priority, Line)>;
 
-/// The lines of one scope.
+/// The fairness keys of one scope.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     rings: [Ring; 11],
-    /// Up to where claims have read in each.
+    /// The claim cursor of each.
     places: HashMap<(Priority, Line), Lane>,
-    /// Jobs without any name among the first of a priority: how many, and when the last of them falls due.
+    /// Jobs without any fairness key, not even the empty one, among the first of a priority: how many, and
+    /// when the last of them falls due.
     nameless: [Option<(u32, Timestamp)>; 11],
     looked: Option<Looked>,
-    /// A look is under way.
+    /// Whether a scan is under way.
     is_looking: bool,
-    /// Something was put back, or came in.
+    /// Whether a job was requeued, or came in.
     notified: bool,
-    /// When lines were last read from the very front, and whether the pages of this tour are.
+    /// When keys were last read from the very front, and whether the pages of the current tour are.
     scanned_all_at: Option<Moment>,
     is_thorough: bool,
 }
@@ -75,12 +81,12 @@ pub(super) struct Lines {
 struct Looked {
     at: Moment,
     by_store: Timestamp,
-    /// What looks had taken by then beyond what was over of their part of the time.
+    /// By how much scans had overdrawn their part of the time by then.
     spent: Duration,
 }
 
 impl Looked {
-    /// How much of it is not yet made up for.
+    /// How much of that is still overdrawn.
     fn spent(&self, now: Moment) -> Duration {
         self.spent.saturating_sub(now.duration_since(self.at) / LOOK_PART)
     }
@@ -95,33 +101,37 @@ impl Lines {
         &mut self.rings[usize::from(priority.level())]
     }
 
-    /// Something waits again, in some line.
+    /// Notes that a job waits again, under an unknown fairness key.
     pub(super) fn told(&mut self) {
         self.notified = true;
     }
 
-    /// The same, at this place of some line. What falls due later is found by then.
+    /// Notes that a job waits again at this position, under an unknown fairness key. The ordinary scans
+    /// find jobs that fall due later.
     pub(super) fn put_back(&mut self, priority: Priority, before: Place, now: Timestamp) {
         self.notified |= before.0 <= now;
         let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
         of_priority.for_each(|(_, lane)| _ = lane.rewind(before));
     }
 
-    /// Something waits in a line behind this place: whoever has read past it reads there again. The other lines stay where they
-    /// are, or each look would have them read again what a slower one has before it.
+    /// Moves the cursor of one fairness key back to this position, so that claims that have read past it
+    /// read there again. The cursors of the other keys stay where they are. Otherwise each scan would make
+    /// them read again what a slower key has before it.
     pub(super) fn rewind(&mut self, priority: Priority, line: &Line, to: Place) {
         if let Some(lane) = self.places.get_mut(&(priority, line.clone())) {
             lane.rewind(to);
         }
     }
 
-    /// What stands there can neither be claimed nor ended: claims of its line go on behind it.
+    /// Moves the cursor of a fairness key past a job that can neither be claimed nor ended, so that its
+    /// claims go on behind it.
     pub(super) fn pass_by(&mut self, priority: Priority, line: &Line, place: Place) {
         self.places.entry((priority, line.clone())).or_default().follow(place);
     }
 
-    /// A look from the very front found this one first of its priority. One that has no name at all is found by no line: it is
-    /// asked for from where the priority is read, which must not follow the lines past it.
+    /// Takes the job that a scan from the very front found first in its priority. A job that has no
+    /// fairness key at all, not even the empty one, is found under no key. Claims find it from where the
+    /// priority is read, and that cursor must not follow the keys past it.
     pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, fairness_key: Option<&str>) {
         let line = fairness_key.and_then(|fairness_key| FairnessKey::parse(fairness_key).ok());
         self.rewind(priority, &line, before(due, id));
@@ -131,7 +141,7 @@ impl Lines {
         }
     }
 
-    /// Whether it is time to look for lines.
+    /// Whether it is time to scan for fairness keys.
     fn wants_look(&self, now: Moment, by_store: Timestamp) -> bool {
         let Some(looked) = self.looked.filter(|_| !self.is_looking) else { return !self.is_looking };
         let (ago, spent) = (now.duration_since(looked.at), looked.spent(now));
@@ -139,15 +149,16 @@ impl Lines {
         if self.notified || has_jumped || self.has_next_page() {
             return spent < LOOK_AHEAD_MAX;
         }
-        let nobody_is_known = self.rings.iter().all(Ring::is_empty);
-        ago >= (if nobody_is_known { LOOK_AGAIN_AFTER } else { LOOK_EVERY }) && spent.is_zero()
+        let none_known = self.rings.iter().all(Ring::is_empty);
+        ago >= (if none_known { LOOK_AGAIN_AFTER } else { LOOK_EVERY }) && spent.is_zero()
     }
 
     fn has_next_page(&self) -> bool {
         self.rings.iter().any(|ring| ring.look_behind().is_some())
     }
 
-    /// A look begins. From here on: what is told while it is under way may not be seen by it.
+    /// Notes that a scan begins. From here on, notifications are kept: a scan that is under way may not see
+    /// their jobs.
     fn begin_look(&mut self, now: Moment) {
         (self.is_looking, self.notified) = (true, false);
         if !self.has_next_page() {
@@ -156,7 +167,7 @@ impl Lines {
         }
     }
 
-    /// A look has ended, well or not: also one that failed has taken its time.
+    /// Notes that a scan has ended, well or not: also a failed scan has taken its time.
     fn end_look(&mut self, began: Moment, now: Moment, by_store: Timestamp) {
         let before = self.looked.map_or(Duration::ZERO, |looked| looked.spent(began));
         let spent = before + now.duration_since(began);
@@ -168,7 +179,7 @@ impl Lines {
         self.places.get_mut(&(priority, line.clone())).map_or(FIRST, |lane| lane.start(now))
     }
 
-    /// A claim took so many of a line, the last of them at this place.
+    /// Notes that a claim took this number of jobs of a fairness key, the last of them at this position.
     fn took(&mut self, priority: Priority, line: &Line, count: u64, last: Place, now: Moment) {
         if self.places.len() >= SHARES_KNOWN_MAX {
             let rings = &self.rings;
@@ -177,7 +188,8 @@ impl Lines {
         self.places.entry((priority, line.clone())).or_default().took(count, last, now);
     }
 
-    /// Before which place nothing waits, as far as claims of all lines know; nothing if there may be lines that they do not know.
+    /// The position before which no job waits, as far as the claims of all fairness keys know. Returns
+    /// nothing if there may be keys that they do not know.
     pub(super) fn behind_all(&mut self, priority: Priority, now: Moment) -> Option<Place> {
         let ring = &self.rings[usize::from(priority.level())];
         if ring.look_behind().is_some() {
@@ -191,10 +203,11 @@ impl Lines {
     }
 }
 
-/// Learning of lines.
+/// Learns which queues and fairness keys there are.
 impl Store {
-    /// Says of queues into which jobs with fairness keys are about to go that they have some. If that fails, the look of a worker does it:
-    /// whoever only puts jobs in may have no right to, and is not refused again and again.
+    /// Records of queues that they have jobs with fairness keys, before such jobs go in. If that fails, the
+    /// scan of a worker does it: a process that only enqueues may lack the right, and then it does not try
+    /// again and again.
     pub(super) async fn learn_fairness_keys_of(&self, jobs: &[NewJob]) {
         if self.may_not_say_fairness_keys.load(Ordering::Relaxed) {
             return;
@@ -206,7 +219,7 @@ impl Store {
         self.use_fairness_keys(unknown.into_iter().map(ToString::to_string).collect()).await;
     }
 
-    /// The same of queues out of which such jobs came.
+    /// Records the same of queues from which jobs with fairness keys were claimed.
     pub(super) async fn learn_fairness_keys(&self, jobs: &[Claimed], catalogue: &Catalogue) {
         let named = jobs.iter().filter(|claimed| claimed.job.fairness_key.is_some());
         let unknown = named.filter(|claimed| !catalogue.has_fairness_keys(&claimed.job.queue));
@@ -229,12 +242,16 @@ impl Store {
         };
         if let Err(fault) = used.await {
             self.may_not_say_fairness_keys.fetch_or(fault.is_forbidden(), Ordering::Relaxed);
-            tracing::debug!(?fault, ?queues, "jobs with fairness keys take no turns yet");
+            tracing::debug!(
+                ?fault,
+                ?queues,
+                "recording that queues use fairness keys failed; their jobs take no turns yet"
+            );
         }
     }
 
-    /// Looks for lines of a queue that have something due, if it is time to. One claim at a time does, and does not wait for long:
-    /// what takes longer goes on beside it, and claims go by what is known.
+    /// Scans a queue for fairness keys that have something due, if it is time to. One claim at a time does
+    /// so, and does not wait for long: a longer scan goes on beside it, and claims go by what is known.
     pub(super) async fn refresh_lines(&self, scope: &Scope) {
         let (now, by_store) = (Moment::now(), self.estimated_now());
         let Some(store) = self.myself.upgrade() else { return };
@@ -250,9 +267,9 @@ impl Store {
         let look = tokio::spawn(async move {
             let mut looking = looking;
             if let Err(fault) = looking.store.look_for_lines(&looking.scope, now).await {
-                tracing::debug!(?fault, "a look for fairness keys failed");
+                tracing::debug!(?fault, "scanning for fairness keys failed; claims go by the known keys");
                 if let StoreError::Unreachable(_) = fault {
-                    // How long it took says only for how long nobody answered.
+                    // The elapsed time says only for how long the server did not answer.
                     looking.began = Moment::now();
                 }
             }
@@ -302,7 +319,7 @@ impl Store {
     }
 }
 
-/// A look that is under way. However it ends, that is noted.
+/// A scan that is under way. However it ends, the end is noted.
 struct Looking {
     store: Arc<Store>,
     scope: Scope,
@@ -318,7 +335,7 @@ impl Drop for Looking {
     }
 }
 
-/// Where lines are read from, column by column.
+/// The positions from which fairness keys are read, column by column.
 #[derive(Default)]
 struct KnownPlaces {
     priorities: Vec<i16>,
@@ -360,7 +377,8 @@ impl Lines {
                     self.nameless[level] = due.map(|due| (count, due.0));
                     self.rings[level].found(None);
                 }
-                // The empty name, and one that nobody of ours has written: it is one of the page like any other.
+                // The empty key, and a key that no version of Windlass has written: it counts on the page
+                // like any other.
                 Some(Err(_)) => {
                     walked[level].0 += u32::from(fairness_key != Some(""));
                     if due.is_some_and(|due| due <= at) {
@@ -397,7 +415,7 @@ impl Lines {
         let mut left = portion;
         let nameless = self.nameless[usize::from(range.priority.level())].filter(|_| line.is_none());
         if let Some((count, until)) = nameless {
-            // They came before the others.
+            // These jobs came before the others.
             let count = count.min(left);
             spans.push_for(range, start, RangeLines::Nameless { until }, count);
             left -= count;
@@ -408,8 +426,8 @@ impl Lines {
         }
     }
 
-    /// Notes what lines brought: up to where each was read, and who has no more. Where jobs were met that are too late, others of
-    /// their line may stand behind them.
+    /// Notes what a claim got from fairness keys: up to which position each was read, and which have no
+    /// more. Where the claim met jobs that are too late, other jobs of their key may stand behind them.
     fn note(&mut self, turns: &Turns, brought: &Found, is_full: bool, met_late: bool) {
         let Some(priority) = turns.of else { return };
         let now = Moment::now();
@@ -421,7 +439,7 @@ impl Lines {
             let is_cut = is_full && n + 1 == asked.len();
             let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FIRST));
             let nameless = self.nameless[usize::from(priority.level())].filter(|_| line.is_none());
-            // Of those without any name it is not known where they stand among those with the empty one.
+            // Among jobs with the empty key, the position of those without any key is not known.
             if count > 0 && nameless.is_none() {
                 self.took(priority, line, count.into(), last, now);
             }
@@ -438,7 +456,7 @@ impl Lines {
     }
 }
 
-/// How many came of each line, and the last of them.
+/// How many jobs of each fairness key a claim got, and the position of the last.
 type Found = HashMap<(Priority, Line), (u32, Place)>;
 
 fn read_brought(rows: &[Row]) -> StoreResult<Found> {
@@ -452,7 +470,7 @@ fn read_brought(rows: &[Row]) -> StoreResult<Found> {
     Ok(brought)
 }
 
-/// Priority, line and place of a claimed job; nothing if the row has none.
+/// Reads priority, fairness key and position of a claimed job; nothing if the row has no job.
 fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Place)>> {
     let Some(id) = row.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)? else { return Ok(None) };
     let Ok(priority) = Priority::new(row.try_get::<_, i16>(FIRST_JOB_COLUMN + 3)?.into()) else {
@@ -464,7 +482,7 @@ fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Place)>> {
 }
 
 impl Ask<'_> {
-    /// The plain ranges of a queue in which jobs have fairness keys.
+    /// Claims from the plain ranges of a queue in which jobs have fairness keys.
     pub(super) async fn by_turns(
         &self,
         store: &Store,
@@ -490,7 +508,7 @@ impl Ask<'_> {
                 .collect();
             let rows = tx.query(&store.sql.claim_fairness_keys, &params).await?;
             if !self.was_let_in(&rows)? {
-                // Nothing was asked of any line.
+                // The statement claimed nothing under any key.
                 all.extend(rows);
                 break;
             }
@@ -510,7 +528,7 @@ impl Ask<'_> {
         let mut claim_cursors = store.claim_cursors();
         let cursors = claim_cursors.of(self.scope, now);
         cursors.lines.note(turns, brought, is_full, met_late);
-        // What was asked of whole priorities came in plain order.
+        // Jobs that were claimed from whole priorities came in plain order.
         for ((priority, _), (count, last)) in brought.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
             cursors.took(*priority, (*count).into(), *last, now);
         }

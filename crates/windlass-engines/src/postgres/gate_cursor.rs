@@ -1,6 +1,9 @@
-//! Gates that are being opened by many calls in a row. What has gone through leaves dead entries in the index, page after page of
-//! them, and a call that starts at the front walks over those of all calls before it. So the next call of many starts where the last one
-//! ended. A call for a few starts at the front: it is for the very oldest, whoever came there meanwhile.
+//! The gate cursors: gates that many calls in a row open.
+//!
+//! Jobs that have gone through a gate leave dead entries in the index, page after page. A call that starts
+//! at the front walks over those of all calls before it. So the next call for many jobs starts where the
+//! last one ended. A call for a few starts at the front: it is for the very oldest jobs, also those that
+//! came there meanwhile.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant as Moment};
@@ -16,32 +19,32 @@ use super::claim_cursor::{FIRST, Place, before};
 use super::store_error::StoreResult;
 use super::value::Instant;
 
-/// A call for at least so many goes on where the last one ended…
+/// A call for at least this number of jobs goes on where the last call ended…
 const MANY: u32 = 100;
-/// …but starts at the front this often. Somebody older may have come there meanwhile.
+/// …but starts at the front this often. An older job may have come there meanwhile.
 const FRONT_EVERY: Duration = Duration::from_millis(500);
-/// Gates that are remembered. It is only a hint, so others go without.
+/// How many gates are remembered. A cursor is only a hint, so further gates go without.
 const GATES_MAX: usize = 1_000;
 
-/// Where the opening of gates goes on.
+/// The gate cursors of a process.
 #[derive(Debug, Default)]
 pub(super) struct Openings(HashMap<Gate, Opening>);
 
 #[derive(Debug, Clone, Copy)]
 struct Opening {
     to: Place,
-    /// When it began at the front.
+    /// When the opening began at the front.
     began: Moment,
 }
 
 impl Openings {
-    /// Where a call starts.
+    /// The position at which a call starts.
     pub(super) fn start(&self, gate: &Gate, limit: u32, now: Moment) -> Place {
         let good = |opening: &&Opening| limit >= MANY && opening.is_good(now);
         self.0.get(gate).filter(good).map_or(FIRST, |opening| opening.to)
     }
 
-    /// A call that started there ended here, or met the end.
+    /// Notes that a call that started at `from` ended at `to`, or met the end.
     pub(super) fn went(&mut self, gate: &Gate, from: Place, to: Option<Place>, now: Moment) {
         let Some(to) = to else {
             self.0.remove(gate);
@@ -64,16 +67,16 @@ impl Opening {
     }
 }
 
-/// Jobs that one statement has let through.
+/// The jobs that one statement has let through a gate.
 #[derive(Debug, Default)]
 pub(super) struct Through {
     pub(super) count: u32,
-    /// The place of the last one, if others wait behind it.
+    /// The position of the last one, if others wait behind it.
     pub(super) last: Option<Place>,
 }
 
 impl Through {
-    /// One row tells of one queue and priority.
+    /// Adds a row, which covers one queue and priority.
     pub(super) fn take_in(&mut self, row: &Row, moved: &mut Moved) -> StoreResult<()> {
         self.count += u32::try_from(row.try_get::<_, i64>(2)?).unwrap_or(u32::MAX);
         let last: (Option<Instant>, Option<i64>) = (row.try_get(5)?, row.try_get(6)?);
@@ -128,7 +131,11 @@ mod tests {
         assert_eq!(openings.start(&gate(), MANY, almost), at(2));
         assert_eq!(openings.start(&gate(), MANY, start + FRONT_EVERY), FIRST);
         openings.went(&gate(), FIRST, Some(at(3)), start + FRONT_EVERY);
-        assert_eq!(openings.start(&gate(), MANY, start + FRONT_EVERY), at(3), "and goes on from there");
+        assert_eq!(
+            openings.start(&gate(), MANY, start + FRONT_EVERY),
+            at(3),
+            "and the next call goes on from there"
+        );
     }
 
     #[test]
@@ -147,6 +154,6 @@ mod tests {
         }
         assert_eq!(openings.start(&Gate::named(&GATES_MAX.to_string()), MANY, now), FIRST);
         openings.went(&gate(), FIRST, Some(at(1)), now + FRONT_EVERY);
-        assert_eq!(openings.0.len(), 1, "what is no longer good is forgotten");
+        assert_eq!(openings.0.len(), 1, "expired cursors are removed");
     }
 }

@@ -1,6 +1,6 @@
-//! The channels on which processes tell each other that something changed.
+//! The channels on which processes notify each other of changes.
 
-/// The channels on which processes of one schema tell each other.
+/// The channels on which processes of one schema notify each other.
 #[derive(Debug, Clone)]
 pub(super) struct Channels {
     all: String,
@@ -8,20 +8,20 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// A channel for all, by the schema's name, and one for this engine alone.
+    /// Names a channel for all, by the schema's name, and one for this engine alone.
     pub(super) fn for_schema(schema: &str, engine: u64) -> Self {
-        // A channel's name holds 63 bytes, and a schema's name alone may be as long.
+        // The name of a channel holds 63 bytes, and the name of a schema alone may be as long.
         let mut short = schema.to_owned();
         short.truncate(40);
         Self { all: format!("wl_{short}"), own: format!("wl_{short}_{engine:016x}") }
     }
 
-    /// Everybody listens.
+    /// The channel that every engine of the schema listens on.
     pub(super) fn all(&self) -> &str {
         &self.all
     }
 
-    /// This engine alone listens.
+    /// The channel that only this engine listens on.
     pub(super) fn own(&self) -> &str {
         &self.own
     }

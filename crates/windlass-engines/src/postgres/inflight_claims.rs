@@ -1,17 +1,19 @@
-//! Claims of one process that are under way at once. Each meets the rows that the other has just locked, and to be refused
-//! a lock costs more than to get one; so the later claim passes by every row that bears the mark of a lock. The mark of a
-//! claim that failed stays on rows that are free, so now and then a claim tries all of them. A row that was locked and then written bears
-//! the mark of its own writer, which means nothing.
+//! Claims of one process that are in flight at once.
+//!
+//! Each claim meets the rows that another has just locked, and a refused lock costs more than a granted
+//! one. So the later claim skips every row that bears the mark of a lock. The mark of a failed claim stays
+//! on rows that are free, so now and then a claim tries all of them. A row that was locked and then written
+//! bears the mark of its own writer, which means nothing.
 
 use std::time::{Duration, Instant as Moment};
 
 use super::Store;
 use super::claim_cursor::Scope;
 
-/// However many claims are under way, one tries every row this often.
+/// However many claims are in flight, one tries every row this often.
 const SCAN_ALL_EVERY: Duration = Duration::from_millis(100);
 
-/// How many claims are under way.
+/// How many claims are in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     under_way: usize,
@@ -19,7 +21,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// A claim begins. Tells whether it passes by what bears the mark of a lock.
+    /// Notes that a claim begins. Returns whether it skips rows that bear the mark of a lock.
     pub(super) fn enter(&mut self, now: Moment) -> bool {
         let is_shared_scan = self.under_way > 0;
         self.under_way += 1;
@@ -31,28 +33,29 @@ impl InFlight {
         passes_by
     }
 
-    /// The next claim tries every row.
+    /// Makes the next claim try every row.
     pub(super) fn scan_all(&mut self) {
         self.scanned_all_at = None;
     }
 
-    /// A claim ended.
+    /// Notes that a claim ended.
     pub(super) fn leave(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }
 }
 
-/// A claim's turn among those of this process that ask for the same, until it is dropped.
+/// The place of a claim among those of this process with the same scope, until it is dropped.
 pub(super) struct Turn<'s> {
     store: &'s Store,
     scope: Option<&'s Scope>,
     has_ended_well: bool,
-    /// Whether it passes by what bears the mark of a lock.
+    /// Whether the claim skips rows that bear the mark of a lock.
     pub(super) passes_by: bool,
 }
 
 impl<'s> Turn<'s> {
-    /// A claim of several queues tries every row: it is rare, and what it leaves would be hard to find again.
+    /// Begins a claim. A claim of several queues tries every row: it is rare, and rows that it skipped
+    /// would be hard to find again.
     pub(super) fn take(store: &'s Store, open: &'s [Scope]) -> Self {
         let scope = if let [scope] = open { Some(scope) } else { None };
         let now = Moment::now();
@@ -60,7 +63,7 @@ impl<'s> Turn<'s> {
         Self { store, scope, has_ended_well: false, passes_by }
     }
 
-    /// The claim was answered.
+    /// Notes that the store answered the claim.
     pub(super) fn end_well(mut self) {
         self.has_ended_well = true;
     }
@@ -72,7 +75,7 @@ impl Drop for Turn<'_> {
             let mut claim_cursors = self.store.claim_cursors();
             let in_flight = &mut claim_cursors.of(scope, Moment::now()).in_flight;
             in_flight.leave();
-            // Its marks stay on rows that are free.
+            // The marks of a failed claim stay on rows that are free.
             if !self.has_ended_well {
                 in_flight.scan_all();
             }

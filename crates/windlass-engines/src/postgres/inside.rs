@@ -1,6 +1,6 @@
-//! In the user's own transaction on the same database: a job that exists exactly if their writes do, and a job that is
-//! done exactly if their writes are. All of it goes through the SQL functions of the schema, which any language can
-//! call. A worker that waits is woken when the transaction is committed.
+//! Enqueues and completes jobs in the user's own transaction on the same database: a job exists exactly if
+//! their writes do, and is done exactly if their writes are. All of it goes through the SQL functions of
+//! the schema, which any language can call. A waiting worker is woken when the transaction is committed.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -28,15 +28,16 @@ use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, number, text, uuid};
 use crate::kit::{check_batch_size, to_json};
 
-/// In the caller's transaction, in the engine's schema and by its clock.
+/// Calls in the caller's transaction, in the engine's schema and by its clock.
 impl PostgresEngine {
-    /// As [`enqueue_in`], in this engine's schema. The transaction must be on this engine's database.
+    /// Enqueues jobs as [`enqueue_in`] does, in this engine's schema. The transaction must be on this
+    /// engine's database.
     pub async fn enqueue_in(&self, tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<EnqueueAnswer>> {
         Ok(enqueue(tx, &self.store.sql.enqueue_many, &jobs, None, self.store.now_param()).await?)
     }
 
-    /// The same under a request id: if it is not known whether the transaction was committed, repeating all of it under
-    /// the same id within an hour makes no second job.
+    /// Enqueues jobs under a request id. If it is not known whether the transaction was committed,
+    /// repeating all of it under the same id within an hour creates no second job.
     pub async fn enqueue_request_in(
         &self,
         tx: &Transaction<'_>,
@@ -46,24 +47,26 @@ impl PostgresEngine {
         Ok(enqueue(tx, statement, &request.jobs, Some(request.request), now).await?)
     }
 
-    /// As [`complete_in`], in this engine's schema. The transaction must be on this engine's database.
+    /// Completes a job as [`complete_in`] does, in this engine's schema. The transaction must be on this
+    /// engine's database.
     pub async fn complete_in(&self, tx: &Transaction<'_>, fence: Fence) -> Result<Settled> {
         Ok(complete(tx, &self.store.sql.complete, fence, self.store.now_param()).await?)
     }
 }
 
-/// Puts jobs in together with the caller's own writes: committed with them, or gone with them. There is no receipt, since
-/// the caller's transaction itself says whether it happened; who needs one has [`PostgresEngine::enqueue_request_in`].
+/// Enqueues jobs together with the caller's own writes: they are committed or rolled back together. There
+/// is no receipt, since the caller's transaction itself says whether it happened. A caller that needs one
+/// uses [`PostgresEngine::enqueue_request_in`].
 ///
-/// For programs without an engine at hand; `schema` is `windlass` unless the engine was given another. A job with a key
-/// waits for whoever has put one in with the same key and has not yet committed. An error ends the transaction, as all
-/// errors of PostgreSQL do; a refusal does not, and is an answer.
+/// This is for programs without an engine. `schema` is `windlass` unless the engine was given another. A
+/// job with a key waits for an uncommitted transaction that has enqueued a job with the same key. An error
+/// ends the transaction, as all errors of PostgreSQL do. A refusal does not: it is an answer.
 pub async fn enqueue_in(tx: &Transaction<'_>, schema: &str, jobs: Vec<NewJob>) -> Result<Vec<EnqueueAnswer>> {
     Ok(enqueue(tx, &enqueue_statement(schema)?, &jobs, None, None).await?)
 }
 
-/// Ends a job as succeeded together with the caller's own writes, if the claim still holds. If it does not, nothing is
-/// written, and the caller should roll back: another worker has the job now.
+/// Completes a job as succeeded together with the caller's own writes, if the claim still holds. If it does
+/// not, nothing is written, and the caller should roll back: another worker has the job now.
 ///
 /// A key that the job held is free once the transaction is committed.
 pub async fn complete_in(tx: &Transaction<'_>, schema: &str, fence: Fence) -> Result<Settled> {
@@ -117,7 +120,8 @@ fn read_answer(row: &Row) -> StoreResult<EnqueueAnswer> {
     Ok(answered(answer, id, why, refusal))
 }
 
-/// An answer of the SQL function. One that this version does not know is told in the words that came with it.
+/// Reads an answer of the SQL function. An answer that this version does not know becomes a refusal with
+/// its own text.
 pub(super) fn answered(
     answer: &str,
     id: Option<i64>,
@@ -144,7 +148,7 @@ pub(super) fn written(jobs: &[NewJob]) -> Result<String> {
     Ok(to_json(&objects))
 }
 
-/// A new job under the names of the SQL function. ClaimRanges and instants are numbers of seconds.
+/// A new job under the names of the SQL function. Spans and instants are numbers of seconds.
 #[derive(Serialize)]
 struct Written<'a> {
     job_type: &'a TypeName,
@@ -193,7 +197,7 @@ impl<'a> Written<'a> {
             .map_err(|error| EngineError::Refused(format!("expected the payload to be JSON, got {error}")))?;
         let (delay, run_at) = when(new.when);
         let (expires_in, expires_at) = match new.expires {
-            // Unlike a due time, an expiry of now must be said.
+            // Unlike a due time, an expiry of now must be written.
             Some(When::Now) => (Some(seconds(0)), None),
             Some(expires) => when(expires),
             None => (None, None),
@@ -223,7 +227,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// A delay, or an instant; a job that is due at once has neither.
+/// Splits a time into a delay or an instant; a job that is due at once has neither.
 fn when(when: When) -> (Option<String>, Option<String>) {
     match when {
         When::Now => (None, None),

@@ -1,5 +1,5 @@
-//! Who holds which key. A keyed job comes in under the lock of its key, and ends under it; every transaction takes keys
-//! before jobs, each in order, so that none waits for another in a circle.
+//! Keys, and the jobs that hold them. A keyed job is enqueued under the lock of its key, and ends under it.
+//! Every transaction locks keys before jobs, each in order, so that no two of them form a deadlock.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -25,7 +25,7 @@ use crate::kit::{JobOptions, to_json};
 /// A key within its type.
 pub(super) type TypeKey = (String, String);
 
-/// Keys under the lock of a transaction, and who holds them.
+/// Keys that a transaction has locked, and their holders.
 #[derive(Debug, Default)]
 pub(super) struct LockedKeys(HashMap<TypeKey, Option<KeyHolder>>);
 
@@ -44,7 +44,7 @@ impl LockedKeys {
     }
 }
 
-/// What a batch with keys changes.
+/// The changes of a batch with keys.
 #[derive(Debug, Default)]
 struct Keyed {
     answers: Vec<EnqueueAnswer>,
@@ -53,16 +53,16 @@ struct Keyed {
     new_keys: Vec<Option<String>>,
     new_ordering_key: Vec<Option<String>>,
     new_gates: Vec<Option<String>>,
-    /// Ordering keys of jobs that came in.
+    /// Ordering keys of enqueued jobs.
     marked: Marked,
     holding: Holding,
     deltas: Deltas,
     depths: Depths,
-    /// The store's now by which they are judged, and at which they are put in.
+    /// The store's now by which the jobs are judged, and at which they are enqueued.
     now: Option<Instant>,
 }
 
-/// Keys that go to jobs, column by column.
+/// Keys to give to jobs, column by column.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
     types: Vec<String>,
@@ -99,7 +99,8 @@ impl Store {
         Ok(tried)
     }
 
-    /// What came in may go out, if it comes first in its ordering key. Of one that was revived its own row knows the ordering key.
+    /// Releases enqueued jobs that come first in their ordering keys. The ordering key of a revived job is
+    /// in its own row.
     async fn go_on_after(&self, tried: &Tried, jobs: &[NewJob]) {
         let Tried::Stored(answers) = tried else { return };
         let of_ordering_key =
@@ -109,11 +110,11 @@ impl Store {
         if answers.iter().any(|answer| matches!(answer, EnqueueAnswer::Revived(_)))
             && let Err(fault) = self.work_off_marks().await
         {
-            tracing::debug!(?fault, "ordering key go on with the next look");
+            tracing::debug!(?fault, "advancing ordering keys failed; the next scan tries again");
         }
     }
 
-    /// Does what an enqueue would do, and undoes it.
+    /// Runs an enqueue, and rolls it back.
     pub(super) async fn try_out(&self, request: EnqueueRequest) -> StoreResult<()> {
         let catalogue = self.catalogue();
         let depths = self.depths(&request.jobs, &catalogue).await?;
@@ -150,14 +151,16 @@ impl Store {
         Ok((Tried::Stored(keyed.answers), keyed.depths))
     }
 
-    /// Makes sure that there is a row for each key, and locks it. Waits for whoever is about to take one of them.
+    /// Makes sure that there is a row for each key, and locks it. Waits for a transaction that is about to
+    /// take one of them.
     async fn reserve_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>) -> StoreResult<()> {
         let (types, names) = key_columns(keys);
         tx.query(&self.sql.reserve_keys, &[texts(&types), texts(&names)]).await?;
         Ok(())
     }
 
-    /// Locks keys in order and tells who holds them. With `skip` those that somebody else has locked are left out.
+    /// Locks keys in order, and reads their holders. With `skip`, keys that another transaction has locked
+    /// are left out.
     pub(super) async fn lock_keys(
         &self,
         tx: &Tx,
@@ -187,7 +190,7 @@ impl Store {
         Ok(locked)
     }
 
-    /// Which of these keys have a row, whoever has it locked.
+    /// Returns which of these keys have a row, locked or not.
     pub(super) async fn existing_keys(
         &self,
         tx: &Tx,
@@ -201,7 +204,8 @@ impl Store {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Where the holders are. Asked in a statement of its own, after the locks: what was true before may not be.
+    /// Reads the stages of the holders. It is a statement of its own, after the locks: an earlier answer
+    /// may be out of date.
     async fn find_stages(&self, tx: &Tx, locked: &mut LockedKeys) -> StoreResult<()> {
         let jobs = locked.jobs();
         if jobs.is_empty() {
@@ -223,7 +227,7 @@ impl Store {
         Ok(())
     }
 
-    /// Judges the jobs one after the other, each knowing what the ones before it did to the keys.
+    /// Judges the jobs one after the other, each with what the earlier ones did to the keys.
     async fn judge_keyed(
         &self,
         tx: &Tx,
@@ -253,7 +257,7 @@ impl Store {
             };
             let answer = match verdict {
                 KeyVerdict::Insert => {
-                    let id = JobId(ids.next().expect("as many numbers were taken as there are jobs"));
+                    let id = JobId(ids.next().expect("as many ids were taken as there are jobs"));
                     keyed.insert(id, new, &accepted, catalogue, now);
                     if let (Some(key), Some(claim)) = (key, claim) {
                         locked.0.insert(key, Some(holder_of(id, claim, now)));
@@ -280,8 +284,8 @@ impl Store {
         Ok(())
     }
 
-    /// Core's word on who holds the key of a new job. A holder that is to be replaced is locked first: it may be claimed at
-    /// any moment, and then it is too late.
+    /// Core's decision on the key of a new job. A holder that is to be replaced is locked first: a worker
+    /// may claim it at any moment, and then it is too late.
     async fn verdict(
         &self,
         tx: &Tx,
@@ -295,7 +299,7 @@ impl Store {
         loop {
             let verdict = resolve(locked.holder(&key), claim.on_conflict, now);
             let KeyVerdict::Replace(id) = verdict else { return Ok(verdict) };
-            // What an earlier job of this very batch put in is not in the table yet.
+            // A job that an earlier job of this very batch enqueued is not in the table yet.
             self.write_new(tx, keyed).await?;
             if self.lock_jobs(tx, &[id.0]).await?.iter().any(|live| !live.runs) {
                 return Ok(verdict);
@@ -304,7 +308,8 @@ impl Store {
         }
     }
 
-    /// Numbers for new jobs, and the store's now: read once the keys are locked, since to wait for one may take long.
+    /// Takes ids for new jobs, and the store's now. It is read once the keys are locked, since waiting for
+    /// a lock may take long.
     async fn take_ids(&self, tx: &Tx, count: usize) -> StoreResult<(Vec<i64>, Timestamp)> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let rows = tx.query(&self.sql.take_ids, &[number(&count)]).await?;
@@ -325,14 +330,15 @@ impl Store {
             let tail: [Param<'_>; 2] = [texts(&ordering_key), texts(&gates)];
             let params: Vec<_> = head.into_iter().chain(new.params()).chain(tail).collect();
             tx.query(&self.sql.insert_jobs, &params).await?;
-            // A hint: if this is undone, claims find nothing there.
+            // A hint: if this is rolled back, claims find nothing there.
             self.claim_cursors().found_lines(&new.lines);
         }
         self.mark_ordering_key(tx, &std::mem::take(&mut keyed.marked)).await?;
         self.hold_keys(tx, &std::mem::take(&mut keyed.holding)).await
     }
 
-    /// Gives jobs their keys. Whoever calls has them locked and has made sure that nobody else holds them.
+    /// Gives jobs their keys. The caller has locked the keys and has made sure that no other job holds
+    /// them.
     pub(super) async fn hold_keys(&self, tx: &Tx, holding: &Holding) -> StoreResult<()> {
         if holding.jobs.is_empty() {
             return Ok(());
@@ -363,7 +369,7 @@ impl Store {
         self.add_counts(tx, &keyed.deltas).await
     }
 
-    /// What a newcomer gives to the waiting job that holds its key.
+    /// Writes the values of a new job to the waiting job that holds its key.
     async fn renew(
         &self,
         tx: &Tx,
@@ -393,8 +399,8 @@ impl Store {
         self.mark_put_off(tx, &live, accepted.due, now).await
     }
 
-    /// Frees the keys of jobs that have ended in this way, unless they are to be held longer. The key may have passed
-    /// to another job while this one lay dead.
+    /// Frees the keys of jobs that have ended in this way, unless they are to be held longer. The key may
+    /// have passed to another job while this one was dead.
     pub(super) async fn free_keys(
         &self,
         tx: &Tx,
@@ -417,7 +423,7 @@ impl Store {
         Ok(())
     }
 
-    /// The other job that holds a dead letter's key now.
+    /// Returns the other job that holds a dead job's key now.
     pub(super) async fn other_holder(
         &self,
         tx: &Tx,
@@ -478,12 +484,14 @@ fn key_columns(keys: &BTreeSet<TypeKey>) -> (Vec<&str>, Vec<&str>) {
     keys.iter().map(|(job_type, key)| (job_type.as_str(), key.as_str())).unzip()
 }
 
-/// Somebody's open transaction holds one of the keys for longer than we wait.
+/// The error when another session's open transaction holds one of the keys for longer than the lock
+/// timeout.
 fn key_is_held(fault: super::store_error::StoreError) -> super::store_error::StoreError {
     if !fault.is_locked() {
         return fault;
     }
-    let why = "another transaction has put a job with one of these keys in and is still open; try again when it has ended";
+    let why =
+        "another open transaction has enqueued a job with one of these keys; try again when it has ended";
     windlass_core::error::EngineError::Busy { why: why.to_owned() }.into()
 }
 
@@ -494,7 +502,7 @@ mod tests {
     use super::super::sql::{Statements, in_schema};
     use super::super::{PostgresEngine, PostgresOptions};
 
-    /// A database whose language sorts "a" before "B", as that of most servers does.
+    /// Creates a database whose collation sorts "a" before "B", as that of most servers does.
     async fn url_of_a_speaking_database() -> String {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
         let name = format!("speaking_{:016x}", fastrand::u64(..));
@@ -503,7 +511,7 @@ mod tests {
         let make =
             format!("CREATE DATABASE {name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'");
         client.batch_execute(&make).await.expect("a server with ICU");
-        let (server, _) = url.rsplit_once('/').expect("the address of a database");
+        let (server, _) = url.rsplit_once('/').expect("the URL of a database");
         format!("{server}/{name}")
     }
 
@@ -545,7 +553,7 @@ mod tests {
         let (_, text) = statements.iter().find(|(name, _)| *name == "to_sweep").unwrap();
         let (now, queues) = (None::<std::time::SystemTime>, vec!["main"]);
         let row = client.query_one(*text, &[&now, &0_i64, &queues]).await.unwrap();
-        assert!(row.get::<_, bool>(4), "there is one");
+        assert!(row.get::<_, bool>(4), "a parked job is reported");
     }
 
     async fn sorted_by(client: &tokio_postgres::Client, text: &str) -> Vec<String> {

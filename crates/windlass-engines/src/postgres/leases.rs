@@ -1,4 +1,4 @@
-//! Leases: who may do which duty. Each call is one statement, which decides as core does.
+//! Leases: which process may do which duty. Each call is one statement, which decides as core does.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use super::value::{
     Bits, Instant, instant, int4, micros, number, numbers, small_number, text, texts, uuid, uuids,
 };
 
-/// How often a request is made because somebody was faster, and after which pause: what the statement saw of a lease when it
-/// began was over when its turn came.
+/// How often a request is tried because another process was faster, and after which pause. The lease that
+/// the statement saw when it began had expired by the time it got the lock.
 const ATTEMPTS_MAX: usize = 3;
 const OVERTAKEN_PAUSE: Duration = Duration::from_millis(5);
 
@@ -31,9 +31,10 @@ impl Store {
             if !takings.contains(&Taking::Busy) {
                 break;
             }
-            // may sleep: whoever was faster, or holds the row in a transaction, is given time to commit before the next try.
+            // may sleep: the faster process, or one that holds the row in a transaction, needs time to
+            // commit.
             tokio::time::sleep(OVERTAKEN_PAUSE).await;
-            // What was taken before is the caller's, whatever becomes of this attempt.
+            // Leases that an earlier attempt took are the caller's, whatever the result of this attempt.
             takings = self.try_to_take(&request).await.map_err(StoreError::after_write)?;
         }
         Ok(takings)
@@ -146,8 +147,8 @@ impl<'a> Named<'a> {
     }
 }
 
-/// What became of one lease: as it stands now if the statement wrote it, and else as it stood when the statement began. If
-/// that was free, somebody was faster or is not finished with it.
+/// Reads the answer about one lease: its present state if the statement wrote it, otherwise its state when
+/// the statement began. If it was free then, another process was faster or has not finished with it.
 fn read_taking(row: &Row, id: TermId) -> StoreResult<Taking> {
     if let Some(fence) = row.try_get(0)? {
         return Ok(Taking::Taken(Term { fence, id }, LeaseMetadata::from_store(row.try_get(1)?)));
@@ -165,10 +166,10 @@ fn read_taking(row: &Row, id: TermId) -> StoreResult<Taking> {
     Ok(holder.map_or(Taking::Busy, held))
 }
 
-/// A lease, if the row holds one.
+/// Reads a lease, if the row holds one.
 fn read_lease(row: &Row) -> StoreResult<Option<StoredLease>> {
     let Some(name) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
-    // A name that was damaged must not keep the others from being read.
+    // A damaged name must not keep the other leases from being read.
     let Ok(duty) = DutyName::parse(name) else { return Ok(None) };
     Ok(Some(StoredLease {
         duty,

@@ -1,6 +1,8 @@
-//! Listening: one connection of its own that does nothing else. It is read all the time, because a listener that is not
-//! read holds back the whole server's vacuum; it proves every half minute that it still hears, because one whose peer
-//! went away in silence hears nothing and knows nothing; and when it is made anew, everything is looked at once.
+//! Listening: one connection of its own that does nothing else.
+//!
+//! It is read all the time, because a listener that is not read holds back vacuum on the whole server. It
+//! proves every half minute that it still receives notifications: a listener whose peer went away in
+//! silence receives nothing and does not know it. When it reconnects, everything is scanned at once.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -18,29 +20,33 @@ use super::hints::Channels;
 use super::open::Periods;
 use super::tls::Tls;
 
-/// Between two tries to connect, growing from the first to the second.
+/// The pause between two tries to connect, growing from the first to the second.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// The session holds locks of duties, which nobody else gets for as long as the server takes it for alive. A host that is cut off says
-/// nothing, so the server asks it, and gives up after 25 s; by its own settings it would after two hours, or, with something sent that
-/// was not heard, after a quarter of one. Over a socket of the same host these mean nothing.
+/// Settings by which the server notices a silent peer.
+///
+/// The session holds locks of duties, which no other session gets for as long as the server takes this one
+/// for alive. A host that is cut off sends nothing, so the server probes it, and gives up after 25 s. By
+/// its own settings it would do so after two hours, or after a quarter of an hour with unacknowledged data.
+/// Over a socket of the same host these settings mean nothing.
 const NOTICE_A_SILENT_PEER: &str = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
      SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000;";
-/// This session writes only notes for people. They wait neither for whoever has locked their table nor for the disk or a standby:
-/// whoever waits in here hears nothing, and is taken for cut off.
-const WAIT_FOR_NOBODY: &str = "SET lock_timeout = '500ms'; SET synchronous_commit = off;";
-/// What the listener says to itself.
+/// Settings by which the session waits for no other. It writes only records for operators. They wait
+/// neither for a session that has locked their table nor for the disk or a standby: a listener that waits
+/// receives nothing, and is taken for cut off.
+const DO_NOT_WAIT: &str = "SET lock_timeout = '500ms'; SET synchronous_commit = off;";
+/// The payload of the notification that the listener sends to itself.
 const PROBE: &str = "probe";
-/// What is said when a running job was asked to stop.
+/// The payload of the notification that a running job was asked to stop.
 const CANCEL: &str = "cancel";
-/// What a message begins with that says that a lease is free, or that its holder was asked to give way. A queue's name has no
-/// colon.
+/// The prefix of payloads that say that a lease is free, or that its holder was asked to give way. The name
+/// of a queue has no colon.
 pub(super) const LEASE: &str = "lease:";
 
-/// Why a listener's connection ended; nothing, if it was closed.
+/// The reason why a listener's connection ended; nothing, if it was closed.
 type Ended = std::result::Result<(), String>;
 
-/// How to make a listener's connection.
+/// The address and TLS of a listener's connection.
 pub(super) struct Listener {
     config: Config,
     tls: Tls,
@@ -66,17 +72,18 @@ pub(super) async fn keep_listening(
         if store.strong_count() == 0 {
             return;
         }
-        tracing::debug!(?ended, "the listener's connection ended; it is made anew");
+        tracing::debug!(?ended, "the listener's connection ended; reconnecting");
         if began.elapsed() > AGAIN_AFTER.1 {
             pause = AGAIN_AFTER.0;
         }
-        // may sleep: a server that is away is not asked again at once, and not by all processes in the same moment.
+        // may sleep: a server that is away is not tried again at once, and not by all processes in the same
+        // moment.
         tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
         pause = (pause * 2).min(AGAIN_AFTER.1);
     }
 }
 
-/// One connection's life. Gives why it ended.
+/// Runs one connection until it ends. Returns the reason.
 async fn listen(
     store: &Weak<Store>,
     listener: &Listener,
@@ -84,18 +91,20 @@ async fn listen(
     channels: &Channels,
     calls: &mut Receiver<LockCall>,
 ) -> Ended {
-    // The driver's own time-out is for the first packet only; a peer that accepts and then says nothing has it too.
+    // The driver's own timeout is for the first packet only; this one also covers a peer that accepts and
+    // then falls silent.
     let connected =
         tokio::time::timeout(periods.heard_within, listener.config.connect(listener.tls.clone())).await;
-    let (client, mut connection) =
-        connected.map_err(|_| "it accepts, and says nothing".to_owned())?.map_err(told)?;
+    let (client, mut connection) = connected
+        .map_err(|_| "the server accepts the connection, and does not answer".to_owned())?
+        .map_err(told)?;
     let (heard, mut hears) = tokio::sync::mpsc::channel::<String>(64);
     let reader = tokio::spawn(async move {
         loop {
             match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 Some(Ok(AsyncMessage::Notification(note))) => {
-                    // Hints past a full channel are lost. Whatever they told of is found by a look, and that a job is to be
-                    // stopped by a heartbeat.
+                    // Hints past a full channel are lost. A scan finds the work that they announced, and a
+                    // heartbeat finds requests to stop a job.
                     let _ = heard.try_send(note.payload().to_owned());
                 }
                 Some(Ok(_)) => {}
@@ -104,7 +113,7 @@ async fn listen(
         }
     });
     let ended = hear(store, &client, &mut hears, periods, channels, calls).await;
-    // Not left to the driver: it would wait for the answer to what was asked last.
+    // Not left to the driver: it would wait for the answer to the last query.
     reader.abort();
     ended
 }
@@ -117,9 +126,9 @@ async fn hear(
     channels: &Channels,
     calls: &mut Receiver<LockCall>,
 ) -> Ended {
-    // What it listens to stands first: by that people find this session among the server's others.
+    // The channels stand first: by them people find this session among the server's others.
     let (all, own) = (channels.all(), channels.own());
-    let listen = format!("LISTEN {all}; LISTEN {own}; {NOTICE_A_SILENT_PEER} {WAIT_FOR_NOBODY}");
+    let listen = format!("LISTEN {all}; LISTEN {own}; {NOTICE_A_SILENT_PEER} {DO_NOT_WAIT}");
     say(client, &listen, periods).await?;
     let Some(mut held) = store.upgrade().map(|store| {
         store.idle_registry().forget_marks();
@@ -144,7 +153,7 @@ async fn hear(
                 }
                 probe(client, periods, channels).await?;
                 let own_voice = tokio::time::timeout(periods.heard_within, hears.recv()).await;
-                own_voice.map_err(|_| "it does not hear itself".to_owned())?
+                own_voice.map_err(|_| "its own notification did not arrive".to_owned())?
             }
         };
         let (Some(heard), Some(store)) = (heard, store.upgrade()) else { return Ok(()) };
@@ -153,24 +162,25 @@ async fn hear(
     }
 }
 
-/// Something that the server must answer.
+/// Waits for an answer of the server, within the time limit.
 async fn in_time(
     asked: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>,
     periods: &Periods,
 ) -> Ended {
     let answered = tokio::time::timeout(periods.heard_within, asked).await;
-    answered.map_err(|_| "no answer".to_owned())?.map_err(told)
+    answered.map_err(|_| "the server does not answer".to_owned())?.map_err(told)
 }
 
-/// Says something to itself. A server that takes no writes any more hears itself for ever, and the one that took over
-/// notifies those who listen there.
+/// Sends a notification to itself. A server that became read-only would deliver it for ever, while the
+/// server that took over notifies the sessions that listen there; so this also checks that the server takes
+/// writes.
 async fn probe(client: &Client, periods: &Periods, channels: &Channels) -> Ended {
     let text = format!(
         "SELECT current_setting('transaction_read_only'), pg_notify('{}', '{PROBE}')",
         channels.own()
     );
     let said = tokio::time::timeout(periods.heard_within, client.simple_query(&text)).await;
-    let answers = said.map_err(|_| "no answer".to_owned())?.map_err(told)?;
+    let answers = said.map_err(|_| "the server does not answer".to_owned())?.map_err(told)?;
     let is_read_only = |answer: &SimpleQueryMessage| matches!(answer, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
     if answers.iter().any(is_read_only) {
         return Err("the server takes no writes any more".to_owned());
@@ -178,10 +188,11 @@ async fn probe(client: &Client, periods: &Periods, channels: &Channels) -> Ended
     Ok(())
 }
 
-/// A peer that went away in silence answers nothing, and no error comes either.
+/// Runs statements within a time limit. A peer that went away in silence does not answer, and causes no
+/// error either.
 async fn say(client: &Client, text: &str, periods: &Periods) -> Ended {
     let said = tokio::time::timeout(periods.heard_within, client.batch_execute(text)).await;
-    said.map_err(|_| "no answer".to_owned())?.map_err(told)
+    said.map_err(|_| "the server does not answer".to_owned())?.map_err(told)
 }
 
 fn told(error: tokio_postgres::Error) -> String {
@@ -199,7 +210,7 @@ fn tell(store: &Store, heard: &str) {
     store.listeners.tell(&hint);
 }
 
-/// What exactly has changed, if the message says so.
+/// The hint in a payload, if it says what exactly has changed.
 fn hint(heard: &str) -> Option<Hint> {
     if heard == CANCEL {
         return None;
@@ -217,17 +228,17 @@ mod tests {
     #[tokio::test]
     async fn a_server_is_told_to_notice_within_half_a_minute_that_a_listeners_host_is_gone() {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
-        let address = Address::parse(&url).expect("it is an address");
+        let address = Address::parse(&url).expect("a valid database URL");
         let client = address.connect().await.expect("the server is up");
-        client.batch_execute(NOTICE_A_SILENT_PEER).await.expect("it knows these settings");
+        client.batch_execute(NOTICE_A_SILENT_PEER).await.expect("the server knows these settings");
         let mut told = Vec::new();
         for of in
             ["tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"]
         {
-            let row = client.query_one(&format!("SHOW {of}"), &[]).await.expect("it is a setting");
+            let row = client.query_one(&format!("SHOW {of}"), &[]).await.expect("a setting");
             told.push(row.get::<_, String>(0));
         }
-        assert!(url.contains("@127.0.0.1:"), "a file of the same host has no such settings: {url}");
+        assert!(url.contains("@127.0.0.1:"), "a Unix socket has no such settings: {url}");
         assert_eq!(told, ["10", "5", "3", "25000"]);
     }
 }

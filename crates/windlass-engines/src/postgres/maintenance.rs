@@ -1,4 +1,5 @@
-//! Maintenance: what has expired is cancelled, what nobody handles is parked, what is old goes, and the days ahead are made.
+//! Maintenance: cancels expired jobs, parks jobs without a handler, prunes old rows, and creates the days
+//! ahead.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,27 +20,28 @@ use super::sql::Statement;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{Param, instant, int4, micros, number, small_number, text, texts};
 
-/// What live workers serve and handle.
+/// The queues that live workers serve, and the types that they handle.
 #[derive(Debug, Default)]
 struct Served {
     queues: HashSet<QueueName>,
     types: HashSet<TypeName>,
 }
 
-/// How many days, or parts of days with many attempts, go in one prune.
+/// How many days, or parts of days with many attempts, one prune drops.
 const DROP_DAYS_TIMES: u32 = 100;
 
 /// How many batches of keys one sweep frees.
 const FREE_KEYS_TIMES: u32 = 20;
 
-/// How many times as many of the small rows that come with every call go in one prune: as long as an open transaction keeps
-/// vacuum away, each walks over all that those before it have deleted.
+/// How many times as many of the small rows that come with every call one prune deletes. As long as an open
+/// transaction keeps vacuum away, each prune walks over all rows that those before it have deleted.
 const SMALL_ROWS_TIMES: u32 = 20;
 
-/// For so long a queue takes turns though no job of it has a fairness key any more. Each change makes all processes read the queues again.
+/// For how long a queue takes turns after its last job with a fairness key. Each change makes all processes
+/// read the queues again.
 const SHARES_FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// What there is to sweep: most of the time, nothing.
+/// The work for a sweep: most of the time, none.
 #[derive(Debug, Clone, Copy)]
 struct ToSweep {
     expired: bool,
@@ -81,14 +83,14 @@ impl ToSweep {
     }
 }
 
-/// What became of duties of which each is done whatever became of those before it.
+/// The results of duties that run independently of each other.
 #[derive(Debug, Default)]
 struct Duties {
     first_fault: Option<StoreError>,
 }
 
 impl Duties {
-    /// Does the next one, unless the server was out of reach: then there is nothing that it could do.
+    /// Runs the next duty, unless the server was out of reach: then it could do nothing.
     async fn attempt<T: Default>(&mut self, duty: impl Future<Output = StoreResult<T>>) -> T {
         if matches!(self.first_fault, Some(StoreError::Unreachable(_))) {
             return T::default();
@@ -99,7 +101,7 @@ impl Duties {
         })
     }
 
-    /// The same, if there is something to do.
+    /// Runs the next duty if it has work.
     async fn attempt_if<T: Default>(
         &mut self,
         is_due: bool,
@@ -114,11 +116,12 @@ impl Duties {
 }
 
 impl Store {
-    /// Each duty on its own: one that the server never finishes in time must not keep the others undone for ever.
+    /// Runs each duty on its own: a duty that the server never finishes in time must not keep the others
+    /// undone for ever.
     pub(super) async fn sweep(&self, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let mut duties = Duties::default();
-        // If nobody tells what there is to do, all of it is tried.
+        // If the query for the work fails, all duties are tried.
         let there_is = self.to_sweep().await.unwrap_or(ToSweep::ALL);
         let expired = duties.attempt_if(there_is.expired, self.cancel_expired(limit)).await;
         duties.attempt_if(there_is.counts, self.fold_counts()).await;
@@ -148,8 +151,8 @@ impl Store {
         rows.first().map_or(Ok(ToSweep::ALL), ToSweep::read)
     }
 
-    /// Frees the keys of jobs that ended in somebody's own transaction. Some of a batch may be locked, so it goes on while
-    /// at least half of it went.
+    /// Frees the keys of jobs that ended in an application's own transaction. Some of a batch may be
+    /// locked, so it goes on while at least half of it was freed.
     async fn free_ended_keys(&self, limit: u32) -> StoreResult<()> {
         let conn = self.work.get().await?;
         let (now, at_most) = (self.now_param(), int4(limit));
@@ -185,14 +188,15 @@ impl Store {
         Ok(served)
     }
 
-    /// Types that have jobs to park. To look for those of a type that has none is to walk over all that waits.
+    /// Returns the types that have jobs to park. A search for jobs of a type that has none would walk over
+    /// all waiting jobs.
     async fn types_waiting(&self) -> StoreResult<HashSet<String>> {
         let rows = self.work.get().await?.query(&self.sql.types_waiting, &[]).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    /// Parks jobs without a gate whose queue is served by live workers of which none handles their type. Without any
-    /// such worker nothing is known: a producer that starts first must not see its jobs parked.
+    /// Parks jobs without a gate whose queue is served by live workers of which none handles their type.
+    /// Without any such worker nothing is known: a producer that starts first must not see its jobs parked.
     async fn park_unhandled(&self, limit: u32, served: &Served) -> StoreResult<u64> {
         self.reload().await?;
         let waiting = self.types_waiting().await?;
@@ -218,8 +222,8 @@ impl Store {
         Ok(parked)
     }
 
-    /// Gives up jobs whose priority is none, so that no claim would ever ask for them. Whoever wrote them has taken the
-    /// schema's own guard away.
+    /// Moves jobs with an invalid priority to the dead-letter queue, since no claim would ever read them. A
+    /// person who wrote them has removed the constraint of the schema.
     async fn give_up_misplaced(&self, limit: u32) -> StoreResult<u64> {
         let (queues, limit) = (self.queue_names(), int4(limit));
         let ids = self.ids(&self.sql.invalid_priority, &[texts(&queues), small_number(&limit)]).await?;
@@ -234,7 +238,8 @@ impl Store {
         .await
     }
 
-    /// Moves jobs that wait, under lock, as `to` says; what is no longer waiting is left alone. Gives how many moved.
+    /// Moves waiting jobs, under lock, as `to` says; jobs that do not wait any more are left alone. Returns
+    /// how many moved.
     pub(super) async fn move_waiting(
         &self,
         ids: &[i64],
@@ -243,8 +248,8 @@ impl Store {
         self.move_in_parts(ids, &to).await
     }
 
-    /// All at once; but if the server takes offence at a row, half by half. A row that cannot be written stays where it
-    /// is, and keeps none of the others.
+    /// Moves all at once; but half by half if the server refuses a row. A row that cannot be written stays
+    /// where it is, and holds up none of the others.
     async fn move_in_parts(
         &self,
         ids: &[i64],
@@ -252,7 +257,7 @@ impl Store {
     ) -> StoreResult<u64> {
         match (self.move_all(ids, to).await, ids) {
             (Err(fault), [bad]) if fault.is_about_data() => {
-                tracing::error!(job.id = bad, ?fault, "a waiting job cannot be moved");
+                tracing::error!(job.id = bad, ?fault, "moving a waiting job failed; it stays where it is");
                 Ok(0)
             }
             (Err(fault), _) if fault.is_about_data() => {
@@ -289,13 +294,13 @@ impl Store {
         Ok((count, self.write_moves(tx, now, moves, &locked.keys).await?))
     }
 
-    /// The numbers that a statement finds.
+    /// The ids that a statement returns.
     pub(super) async fn ids(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<i64>> {
         let rows = self.work.get().await?.query(statement, params).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    /// Drops the days of the history that are over, each in a statement of its own.
+    /// Drops the expired days of the history, each in a statement of its own.
     async fn drop_partitions(&self) -> StoreResult<BatchDone> {
         let (now, conn) = (self.now_param(), self.work.get().await?);
         let mut done = BatchDone::default();
@@ -317,7 +322,7 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes at most `limit` of what was kept for so many microseconds.
+    /// Deletes at most `limit` rows that are older than `kept` microseconds.
     async fn prune_old(&self, statement: &Statement, kept: i64, limit: u32) -> StoreResult<BatchDone> {
         let (now, at_most) = (self.now_param(), int4(limit));
         let params = [instant(&now), number(&kept), small_number(&at_most)];
@@ -325,7 +330,7 @@ impl Store {
         Ok(BatchDone { changed: gone, more: gone > 0 && gone >= u64::from(limit) })
     }
 
-    /// Each duty on its own, as in a sweep.
+    /// Runs each duty on its own, as a sweep does.
     pub(super) async fn prune(&self, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let (receipts, workers) = (micros(RECEIPT_TTL), micros(DEAD_WORKER_KEPT));
@@ -349,7 +354,8 @@ impl Store {
         duties.end(done)
     }
 
-    /// Queues that began long ago to have jobs with fairness keys, and have none now, take turns no more, so that their claims cost what they did before.
+    /// Makes queues stop taking turns that had jobs with fairness keys long ago and have none now, so that
+    /// their claims cost what they did before.
     async fn forget_fairness_keys(&self) -> StoreResult<()> {
         let (now, kept) = (self.now_param(), micros(SHARES_FORGOTTEN_AFTER));
         let params = [instant(&now), number(&kept)];

@@ -83,7 +83,8 @@ async fn connect(url: &str, options: &PostgresOptions) -> Result<Conn, EngineErr
     Ok(Connections::new(&address, 1, options.pooled, within)?.get().await?)
 }
 
-/// What a dry run prints: all statements that would be executed. Run by hand, they do the same.
+/// The text of a dry run: all statements that would be executed. An operator who runs them with psql gets
+/// the same result.
 pub fn dry_run(pending: &[Migration], options: &PostgresOptions) -> String {
     let show = |migration: &Migration| {
         let script = script(migration, &options.schema);

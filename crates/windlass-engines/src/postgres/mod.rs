@@ -1,9 +1,10 @@
-//! Jobs in PostgreSQL: durable, for as many processes as you like, beside the application's own tables.
+//! Jobs in PostgreSQL: durable, for any number of processes, beside the application's own tables.
 //!
-//! All connections live on one thread ([`conn`]). Read the rest in the order of a job's life: [`enqueue`] ([`key`] for jobs
-//! with keys), [`claim`] ([`position`] says from where), [`settle`]; [`apply`] writes where a job goes, [`rescue`] takes back
-//! what dead workers held. [`wake`] and [`listen`] are how a process learns that there is something to claim. [`inside`]
-//! is for jobs that come and end in the application's own transactions. Every statement is a file in `sql/`.
+//! All connections live on one thread ([`conn`]). Read the rest in the order of a job's life: [`enqueue`]
+//! ([`key`] for jobs with keys), [`claim`] ([`claim_cursor`] says from where), [`settle`]. [`apply`] stores
+//! transitions, and [`rescue`] takes back the jobs of dead workers. By [`notify`] and [`listen`] a process
+//! learns that there are jobs to claim. [`inside`] is for jobs that are enqueued and completed in the
+//! application's own transactions. Every statement is a file in `sql/`.
 
 mod declare;
 mod enqueue;
@@ -111,21 +112,21 @@ pub use inside::{complete_in, enqueue_in};
 #[doc(hidden)]
 pub use open::Periods;
 pub use open::PostgresOptions;
-/// The library that [`with_sqlx`] speaks, so that a caller has the same version.
+/// The library of [`with_sqlx`], so that a caller has the same version.
 #[cfg(feature = "sqlx")]
 pub use sqlx;
-/// The library that [`enqueue_in`] and [`complete_in`] speak, so that a caller has the same version.
+/// The library of [`enqueue_in`] and [`complete_in`], so that a caller has the same version.
 pub use tokio_postgres;
 
 /// Jobs in PostgreSQL. Dropping it closes its connections.
 pub struct PostgresEngine {
-    // Before the thread, so that what runs there finds the store gone.
+    // Before the thread, so that tasks that run there find the store gone.
     store: Arc<Store>,
     io_thread: IoThread,
     info: EngineInfo,
 }
 
-/// What all calls share. Lives on the thread of the connections.
+/// The state that all calls share. It lives on the thread of the connections.
 #[derive(Debug)]
 struct Store {
     work: Connections,
@@ -133,7 +134,7 @@ struct Store {
     sql: Statements,
     channels: Channels,
     listens: bool,
-    /// The way to the listener's session, which has the locks of duties.
+    /// The channel to the listener's session, which has the locks of duties.
     lock_calls: Option<LockCalls>,
     /// A clock in place of the server's, for tests that move it.
     clock: Option<Arc<dyn Clock>>,
@@ -147,27 +148,28 @@ struct Store {
     ctid_cache: Mutex<CtidCache>,
     idle_registry: Mutex<IdleRegistry>,
     looks_after_mark: Vec<Duration>,
-    /// Held while the store is told who waits.
+    /// Held while this process records in the store which queues it waits for.
     telling: tokio::sync::Mutex<()>,
     depths_seen: Mutex<DepthsSeen>,
-    /// How long the last look from the very front took.
+    /// How long the last scan from the very front took.
     look_micros: AtomicU64,
-    /// Whether the last claim was a big one and brought all it asked for.
+    /// Whether the last claim was a big one, and full.
     is_flowing: AtomicBool,
-    /// Whether it failed to say of a queue that its jobs have fairness keys.
+    /// Whether recording that a queue has jobs with fairness keys failed for want of a right.
     may_not_say_fairness_keys: AtomicBool,
-    /// Up to which number sweeps have looked for running jobs that no claim knows of.
+    /// The job id up to which sweeps have scanned for running jobs that belong to no claim.
     mended_up_to: AtomicI64,
     /// Whether jobs that succeeded lately had keys.
     ends_have_keys: AtomicBool,
-    /// Whether all jobs that succeeded lately left a trace, and nothing else.
+    /// Whether all jobs that succeeded lately left only a trace.
     ends_are_traces: AtomicBool,
     listeners: Listeners,
     myself: Weak<Store>,
 }
 
 impl PostgresEngine {
-    /// Connects, and brings the schema up to date unless told otherwise. May be called on any runtime.
+    /// Connects, and brings the schema up to date unless the options say otherwise. It may be called on any
+    /// runtime.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
         options.check()?;
         let (pooled, periods) = (options.pooled, options.periods.clone());
@@ -235,7 +237,7 @@ impl fmt::Debug for PostgresEngine {
     }
 }
 
-/// What this process remembers.
+/// The state that this process remembers.
 impl Store {
     async fn open(&self, options: &PostgresOptions) -> StoreResult<Durability> {
         let conn = self.work.get().await?;
@@ -263,20 +265,22 @@ impl Store {
         if version == self.catalogue().version {
             return Ok(());
         }
-        // The version is read first: what is read after it may be newer, and is then read once more.
+        // The version is read first. Queues that are read after it may be newer, and are then read once more.
         let queues = conn.query(&self.sql.load_queues, &[]).await?;
         let types = conn.query(&self.sql.load_types, &[]).await?;
         let read = Catalogue::read(version, &queues, &types)?.of_turn(turn);
         if self.keep(read) {
-            // What claims ask for of each queue changes with it: whoever waits asks anew, and is looked for by that.
+            // The scopes of claims change with it: waiting workers claim anew, and the scan uses their new
+            // scopes.
             self.claim_cursors().forget_uses();
             self.listeners.tell(&Hint::Any);
         }
         Ok(())
     }
 
-    /// Keeps what was read, unless somebody here began to read later. Tells whether other types are in the queues now. The
-    /// store's number does not say which is newer: a standby that took over, or a restored store, may be behind.
+    /// Keeps a catalogue, unless another call of this process began to read later. Returns whether other
+    /// types are in the queues now. The store's number does not say which is newer: a standby that took
+    /// over, or a restored store, may be behind.
     fn keep(&self, read: Catalogue) -> bool {
         let mut kept = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
         if read.turn < kept.turn {
@@ -307,13 +311,13 @@ impl Store {
         self.idle_registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What statements take as their now: nothing, unless a test moves the clock.
+    /// The now that statements take: nothing, unless a test moves the clock.
     fn now_param(&self) -> Option<Instant> {
         self.clock.as_ref().map(|clock| Instant(clock.now()))
     }
 
-    /// The server's clock as far as we know it. Good enough to refuse what lies ten years ahead or to see that a pause
-    /// has ended; nothing that is written comes from it.
+    /// The server's clock as far as this process knows it. It is good enough to refuse times ten years
+    /// ahead, or to see that a pause has ended. No written time comes from it.
     fn estimated_now(&self) -> Timestamp {
         if let Some(clock) = &self.clock {
             return clock.now();
@@ -435,7 +439,8 @@ impl Admin for PostgresEngine {
         self.run(|store| async move { store.queues().await }).await
     }
 
-    /// Without asking: each claim and each look tells if what is remembered is no longer true.
+    /// Returns the cached specs without a query: each claim and each scan reports if the cache is out of
+    /// date.
     async fn queue_specs(&self) -> Result<Vec<QueueSpec>> {
         Ok(self.store.catalogue().queue_specs()?)
     }

@@ -1,6 +1,8 @@
-//! How this process learns that there is something to claim. Its own writes tell it at once. Those of others wake it by
-//! a notification, if it has said that it waits: each costs the whole server a lock at commit, so nobody sends one that
-//! nobody waits for. Under both lies the look.
+//! Notifications: how this process learns that there are jobs to claim.
+//!
+//! Its own writes reach it at once. Writes of other processes wake it by a notification, if it has recorded
+//! that it waits. Each notification costs the whole server a lock at commit, so no process sends one that
+//! no worker waits for. Beneath both lies the periodic scan.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,39 +17,40 @@ use super::store_error::StoreResult;
 use super::value::{text, texts};
 use crate::kit::to_json;
 
-/// A mark is written again before others take it for forgotten.
+/// A mark is written again after this time, before other processes take it for a forgotten one.
 const MARK_AGAIN: Duration = Duration::from_secs(20);
-/// Somebody else is woken at most this often for one queue.
+/// Another process is woken at most this often for one queue.
 const WAKE_NEXT_EVERY: Duration = Duration::from_millis(20);
 
-/// For which queues this process waits, as far as it has told.
+/// The queues for which this process waits, as far as it has recorded them in the store.
 #[derive(Debug, Default)]
 pub(super) struct IdleRegistry {
-    /// Queues whose last claim brought less than was asked for, and the types that were asked for.
+    /// Queues whose last claim was not full, and the types that it asked for.
     idle: HashMap<QueueName, BTreeSet<TypeName>>,
     /// Queues that are marked in the store, and since when.
     marked: HashMap<QueueName, Moment>,
-    /// When somebody else was last woken for a queue.
+    /// When another process was last woken for a queue.
     woke_next: HashMap<QueueName, Moment>,
 }
 
-/// What to tell the store.
+/// What to write to the store.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Notified {
     mark: Vec<QueueName>,
     unmark: Vec<QueueName>,
-    /// Queues in which others are to be woken, and the types that are waited for there, in JSON.
+    /// Queues for which other processes are to be woken, and the types that the claim asked for, as JSON.
     wake_next: Vec<(QueueName, String)>,
 }
 
 impl IdleRegistry {
-    /// A claim of these queues brought all that was asked for, or less.
+    /// Notes whether a claim of these queues was full.
     fn ate(&mut self, request: &ClaimRequest, is_full: bool, more: bool, now: Moment) -> Notified {
         let mut told = Notified::default();
         for queue in &request.queues {
             if is_full {
                 self.marked.remove(queue);
-                // Whether or not this process still knows of a mark: it may have been forgotten here and not there.
+                // Whether or not this process still knows of a mark: it may be forgotten here and not in the
+                // store.
                 if self.idle.remove(queue).is_some() {
                     told.unmark.push(queue.clone());
                 }
@@ -62,7 +65,7 @@ impl IdleRegistry {
         told
     }
 
-    /// Notes what is wanted; whether that is more than before.
+    /// Notes the requested types. Returns whether there are more of them than before.
     fn wants_more(&mut self, queue: &QueueName, types: &[TypeName]) -> bool {
         let wanted = self.idle.entry(queue.clone()).or_default();
         let before = wanted.len();
@@ -83,31 +86,33 @@ impl IdleRegistry {
         may
     }
 
-    /// Marks that must be written again.
+    /// Returns the queues whose marks must be written again, and counts them as written.
     fn old_marks(&mut self, now: Moment) -> Vec<QueueName> {
         let old: Vec<_> = self.idle.keys().filter(|queue| self.is_mark_old(queue, now)).cloned().collect();
         old.iter().for_each(|queue| _ = self.marked.insert(queue.clone(), now));
         old
     }
 
-    /// Nobody waits here any more. Gives the queues whose marks must go.
+    /// Notes that no worker of this process waits any more. Returns the queues whose marks must go.
     fn stop(&mut self) -> Vec<QueueName> {
         self.marked.clear();
         self.idle.drain().map(|(queue, _)| queue).collect()
     }
 
-    /// All marks are gone with a crash of the server, or with a connection that may have been to another one.
+    /// Forgets all marks: they are gone with a crash of the server, or with a connection that may have been
+    /// to another server.
     pub(super) fn forget_marks(&mut self) {
         self.marked.clear();
     }
 
-    /// Whether this process waits for jobs of a type and has told so.
+    /// Whether this process waits for jobs of a type and has recorded it in the store.
     fn waits_for(&self, queue: &QueueName, job_type: &str) -> bool {
         let types = self.idle.get(queue).filter(|_| self.marked.contains_key(queue));
         types.is_some_and(|types| types.iter().any(|wanted| wanted.as_str() == job_type))
     }
 
-    /// What is still to be told: what changed its mind meanwhile is told by whoever comes later.
+    /// The part that still holds. A queue that changed state meanwhile is written by the call that changed
+    /// it.
     fn still_true(&self, told: &Notified) -> Notified {
         let waits = |queue: &&QueueName| self.idle.contains_key(*queue);
         Notified {
@@ -117,19 +122,19 @@ impl IdleRegistry {
         }
     }
 
-    /// The types that are waited for in a queue, as the store takes them.
+    /// The types that workers wait for in a queue, as the store takes them.
     fn types_of(&self, queue: &QueueName) -> String {
         to_json(&self.idle.get(queue).cloned().unwrap_or_default())
     }
 }
 
 impl Store {
-    /// Whether an enqueue of this type wakes this very process, so that no other need be woken.
+    /// Whether an enqueue of this type wakes this very process, so that no other has to be woken.
     pub(super) fn wakes_itself(&self, queue: &QueueName, job_type: &str) -> bool {
         self.idle_registry().waits_for(queue, job_type)
     }
 
-    /// Notes whether a claim brought all that was asked for, and tells the store if that changes anything.
+    /// Notes whether a claim was full, and writes to the store if that changes anything.
     pub(super) fn note_appetite(&self, request: &ClaimRequest, is_full: bool, peek: NextDue) {
         if !self.listens || request.suspects != Suspects::LeaveOut || request.limit == 0 {
             return;
@@ -145,8 +150,11 @@ impl Store {
     async fn tell_store(self: Arc<Self>, told: Notified) {
         let done = self.write_appetite(&told).await;
         if let Err(fault) = done {
-            // Polling finds what no notification tells of.
-            tracing::debug!(?fault, "the store was not told who waits");
+            // Polling finds the jobs for which no notification comes.
+            tracing::debug!(
+                ?fault,
+                "writing which queues this process waits for failed; polling finds their jobs"
+            );
             self.idle_registry().forget_marks();
         }
         for queue in &told.mark {
@@ -157,14 +165,16 @@ impl Store {
         }
         let mut waited = Duration::ZERO;
         for after in &self.looks_after_mark {
-            // may sleep: a caller may have looked for marks just before ours was there, and commits a little later.
+            // may sleep: a caller may have looked for marks just before ours was there, and commits a
+            // little later.
             tokio::time::sleep(after.saturating_sub(waited)).await;
             waited = *after;
             told.mark.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
         }
     }
 
-    /// One at a time, each with what is true by then: two that cross would leave the older word standing.
+    /// Writes one change at a time, each with what holds by then: two that cross would leave the older
+    /// state in the store.
     async fn write_appetite(&self, told: &Notified) -> StoreResult<()> {
         let conn = self.work.get().await?;
         let _turn = self.telling.lock().await;
@@ -186,26 +196,26 @@ impl Store {
         Ok(())
     }
 
-    /// A worker leaves: a notification that is sent to it would wake nobody. If another one of this process goes on, it marks
-    /// itself again when it next finds nothing.
+    /// Removes the marks when a worker leaves: a notification that is sent to it would wake no worker. If
+    /// another worker of this process goes on, it marks itself again when it next finds nothing.
     pub(super) async fn stop_waiting(&self) {
         let unmark = self.idle_registry().stop();
         if unmark.is_empty() {
             return;
         }
         if let Err(fault) = self.write_appetite(&Notified { unmark, ..Notified::default() }).await {
-            tracing::debug!(?fault, "the store was not told that nobody waits");
+            tracing::debug!(?fault, "removing the marks of a stopped worker failed; they expire");
         }
     }
 
-    /// Writes the marks again that others would soon take for forgotten.
+    /// Writes marks again that other processes would soon take for forgotten ones.
     pub(super) async fn mark_again(&self) {
         let old = self.idle_registry().old_marks(Moment::now());
         if old.is_empty() {
             return;
         }
         if let Err(fault) = self.write_appetite(&Notified { mark: old, ..Notified::default() }).await {
-            tracing::debug!(?fault, "the store was not told again who waits");
+            tracing::debug!(?fault, "renewing the marks of waiting queues failed; polling finds their jobs");
             self.idle_registry().forget_marks();
         }
     }

@@ -1,4 +1,4 @@
-//! Opening: options, the settings of our sessions, and a first look at the server.
+//! Opening: options, the settings of sessions, and the first check of the server.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -10,47 +10,48 @@ use windlass_core::error::EngineError;
 
 use super::address::Address;
 
-/// How a PostgreSQL engine is opened.
+/// The options of a PostgreSQL engine.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// The schema in which everything is kept. Made if it is not there.
+    /// The schema of all tables. It is created if it is missing.
     pub schema: String,
-    /// Whether the schema is made and brought up to date on opening. Without it the schema must be of this
-    /// version already, and the user needs no right to create anything.
+    /// Whether to create the schema and bring it up to date on opening. Without it, the schema must be of
+    /// this version already, and the user needs no right to create anything.
     pub migrate: bool,
-    /// Whether a transaction pooler such as PgBouncer stands between. Then nothing is kept in a session.
+    /// Whether a transaction pooler such as PgBouncer is in between. Then nothing is kept in a session.
     pub pooled: bool,
-    /// Whether other processes wake this one by LISTEN and NOTIFY. Without it, work that they put in is found by
-    /// looking once a second.
+    /// Whether other processes wake this one by LISTEN and NOTIFY. Without it, polling finds the jobs that
+    /// they enqueue within one second.
     pub listen: bool,
-    /// Where to listen, if the engine's own address leads to a pooler: a direct one. The engine's own if nothing.
+    /// Where to listen, if the engine's own address leads to a pooler: a direct URL. By default, the
+    /// engine's own.
     pub listen_url: Option<String>,
-    /// How many connections this engine opens at the most, besides one for heartbeats and one to listen.
+    /// How many connections this engine opens at most, besides one for heartbeats and one to listen.
     pub connections: usize,
     /// A clock in place of the server's, for tests that move it.
     pub clock: Option<Arc<dyn Clock>>,
-    /// How patient the engine is. Only tests change it.
+    /// The timeouts and periods of the engine. Only tests change them.
     #[doc(hidden)]
     pub periods: Periods,
 }
 
-/// How patient an engine is.
+/// The timeouts and periods of an engine.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct Periods {
-    /// A statement without an answer is given up after this time. The server gives up sooner, so this is for a server
-    /// that says nothing at all.
+    /// A statement without an answer fails after this time. The server gives up sooner, so this is for a
+    /// server that does not answer at all.
     pub answer_within: Duration,
     /// The same for a heartbeat: the next one should find a connection that works.
     pub heartbeat_within: Duration,
-    /// The listener proves this often that it still hears.
+    /// How often the listener proves that it still receives notifications.
     pub probe_every: Duration,
-    /// It must hear its own voice within this time, and have a new connection.
+    /// The listener must receive its own notification within this time, and get a new connection.
     pub heard_within: Duration,
-    /// A look for work comes this often while somebody waits.
+    /// How often a process scans for work while a worker waits.
     pub look_every: Duration,
-    /// Whoever says that it waits looks again so long after that: somebody may have looked for waiters just before, and
-    /// commits a little later.
+    /// After these times a process that has recorded that it waits polls again. Another process may have
+    /// read the records just before, and commits a little later.
     pub looks_after_mark: Vec<Duration>,
 }
 
@@ -82,7 +83,7 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A URL may hold a password, so it is never printed.
+/// Prints no URL: it may hold a password.
 impl fmt::Debug for PostgresOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresOptions")
@@ -97,11 +98,11 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
-/// The longest name that PostgreSQL keeps.
+/// The length of the longest name that PostgreSQL keeps.
 const SCHEMA_BYTES_MAX: usize = 63;
 
 impl PostgresOptions {
-    /// Checks what types cannot say.
+    /// Checks the limits that types cannot express.
     pub fn check(&self) -> Result<()> {
         check_schema(&self.schema)?;
         if self.connections == 0 {
@@ -111,8 +112,8 @@ impl PostgresOptions {
     }
 }
 
-/// Words that would have to be quoted as the name of a schema: those that SQL keeps for itself, and those that the
-/// language of our functions does.
+/// Words that would have to be quoted as the name of a schema: the reserved words of SQL, and those of the
+/// language of our functions.
 const RESERVED: &str = "\
     all analyse analyze and any array as asc asymmetric authorization begin binary both by case cast \
     check collate collation column concurrently constraint create cross current_catalog current_date \
@@ -124,12 +125,12 @@ const RESERVED: &str = "\
     table tablesample then to trailing true union unique user using variadic verbose when where while \
     window with";
 
-/// Refuses a name that would have to be quoted, or that the server keeps for itself.
+/// Refuses a name that would have to be quoted, or that the server reserves.
 pub(super) fn check_schema(schema: &str) -> Result<()> {
     if schema.starts_with("pg_") || RESERVED.split_whitespace().any(|word| word == schema) {
         return Err(EngineError::Refused(format!(
-            "expected `schema` to be a name that PostgreSQL leaves to others, got {schema:?}; reserved words and names \
-             that begin with pg_ are its own"
+            "expected `schema` to be a name that PostgreSQL does not reserve, got {schema:?}; choose one that is \
+             none of its reserved words and does not begin with pg_"
         )));
     }
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
@@ -142,9 +143,9 @@ pub(super) fn check_schema(schema: &str) -> Result<()> {
     )))
 }
 
-/// What our sessions are set to. Plans must not depend on what the planner happens to know of tables that are empty in
-/// one minute and full in the next: every statement here is written for its index. To compile a claim takes a thousand
-/// times as long as to run it.
+/// The settings of our sessions. Plans must not depend on what the planner happens to know of tables that
+/// are empty in one minute and full in the next: every statement here is written for its index. Compiling a
+/// claim takes a thousand times as long as running it.
 const SETTINGS: [(&str, &str); 9] = [
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
@@ -157,33 +158,35 @@ const SETTINGS: [(&str, &str); 9] = [
     ("idle_in_transaction_session_timeout", "30s"),
 ];
 
-/// Each statement of a transaction must see what was committed while it waited for a lock, whatever the database or the role
-/// has for a default. Guarded by `a_database_whose_transactions_are_isolated_by_default_changes_nothing`.
+/// Makes each statement of a transaction see what was committed while it waited for a lock, whatever the
+/// default of the database or the role is. Guarded by
+/// `a_database_whose_transactions_are_isolated_by_default_changes_nothing`.
 const ISOLATION: &str = r"-c default_transaction_isolation=read\ committed";
 
-/// The settings as a connection asks for them where the address leads to the server itself.
+/// The settings as options of a connection, where the address leads to the server itself.
 fn session_options() -> String {
     let options: Vec<_> = SETTINGS.iter().map(|(name, value)| format!("-c {name}={value}")).collect();
     options.join(" ")
 }
 
-/// Begins a transaction with our settings where no session is ours: they go with it.
+/// Begins a transaction with our settings, which apply to it alone, where no session is ours.
 pub(super) static BEGIN_POOLED: LazyLock<String> = LazyLock::new(|| {
     let settings: Vec<_> =
         SETTINGS.iter().map(|(name, value)| format!("; SET LOCAL {name} = '{value}'")).collect();
     format!("BEGIN ISOLATION LEVEL READ COMMITTED{}", settings.concat())
 });
 
-/// A heartbeat that is lost with the server's last moments is made up for by the next, so it need not wait for the disk.
+/// Lets heartbeats not wait for the disk: the next heartbeat makes up for one that is lost with the
+/// server's last moments.
 const HEARTBEAT: &str = "-c synchronous_commit=off";
 
-/// Reads a database URL and adds what all our sessions have.
+/// Reads a database URL and adds the settings of all our sessions.
 pub(super) fn address(url: &str, pooled: bool) -> Result<Address> {
     let address = Address::parse(url)?;
     Ok(if pooled { address } else { address.with_defaults(&session_options()).with_settings(ISOLATION) })
 }
 
-/// The same for heartbeats.
+/// Reads a database URL and adds the settings of the heartbeat session.
 pub(super) fn heartbeat_address(url: &str, pooled: bool) -> Result<Address> {
     let address = address(url, pooled)?;
     Ok(if pooled { address } else { address.with_settings(HEARTBEAT) })

@@ -1,5 +1,5 @@
-//! Ordering keys: marks of enqueued and ended jobs, and the jobs that go out because of them. See
-//! `migrations/0001_schema/ordering_keys.sql` for why the two are apart.
+//! Ordering keys: the marks of enqueued and ended jobs, and the jobs that are released because of them. For
+//! why the two are apart, see `migrations/0001_schema/ordering_keys.sql`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,30 +17,30 @@ use super::conn::Tx;
 use super::store_error::StoreResult;
 use super::value::{Instant, int4, number, small_number, text, texts};
 
-/// Ordering keys in which somebody may go out.
+/// Ordering keys whose next job may be released.
 pub(super) type Marked = BTreeSet<(TypeName, OrderingKey)>;
 
-/// How many marks are worked off in one transaction, and how many such transactions follow each other.
+/// How many marks one transaction handles, and how many such transactions follow each other.
 const MARKS_AT_ONCE: u32 = 500;
 const ROUNDS_MAX: u32 = 20;
-/// How many ordering keys go on in one transaction, which has a lock for each.
+/// How many ordering keys go on in one transaction, which holds a lock for each.
 const ORDERING_KEY_AT_ONCE: usize = 50;
-/// After which pauses a client tries again where somebody else is at an ordering key: another's commit is over by
-/// then, mostly.
+/// The pauses after which a client tries again where another session is handling an ordering key: mostly,
+/// the other commit is over by then.
 const AGAIN_AFTER: [Duration; 3] =
     [Duration::from_millis(2), Duration::from_millis(10), Duration::from_millis(50)];
 
-/// What became of marks.
+/// The result of handling marks.
 #[derive(Debug, Default)]
 struct Advanced {
-    /// Where somebody else is at it.
+    /// Ordering keys that another session is handling.
     busy: Marked,
-    /// Behind which mark there may be others.
+    /// The mark behind which there may be others.
     more_behind: Option<i64>,
 }
 
 impl Store {
-    /// Notes in a transaction that somebody may go out once it is committed.
+    /// Marks ordering keys in a transaction: their next job may be released once it is committed.
     pub(super) async fn mark_ordering_key(&self, tx: &Tx, ordering_key: &Marked) -> StoreResult<()> {
         if ordering_key.is_empty() {
             return Ok(());
@@ -50,10 +50,11 @@ impl Store {
         Ok(())
     }
 
-    /// Lets out who comes next in these ordering keys, if the commit that marked them did not: somebody else was at
-    /// it. If that fails, the marks stay, and a look or a sweep goes on with them: what was committed stands.
-    /// Either way this process learns who went out, since it may lie before what claims have read; `is_news`
-    /// says of one that is out already whether it is new here.
+    /// Releases the next jobs of these ordering keys, if the commit that marked them did not, because
+    /// another session was handling them. If that fails, the marks stay, and a scan or a sweep goes on with
+    /// them: the committed part stands. Either way this process learns which jobs were released, since they
+    /// may lie behind the claim cursors. `is_news` says whether a job that was released already is new
+    /// here.
     pub(super) async fn go_on_with(
         &self,
         ordering_key: &Marked,
@@ -62,7 +63,7 @@ impl Store {
         let all: Vec<_> = ordering_key.iter().cloned().collect();
         for some in all.chunks(ORDERING_KEY_AT_ONCE) {
             if let Err(fault) = self.go_on_with_some(some.iter().cloned().collect(), &is_news).await {
-                tracing::debug!(?fault, "ordering key go on with the next look");
+                tracing::debug!(?fault, "advancing ordering keys failed; the next scan tries again");
             }
         }
     }
@@ -77,15 +78,15 @@ impl Store {
             if ordering_key.is_empty() {
                 break;
             }
-            // may sleep: nobody tells when another's commit is over.
+            // may sleep: no notification says when another session's commit is over.
             tokio::time::sleep(pause).await;
             ordering_key = self.advance(Some(&ordering_key), 0, is_news).await?.busy;
         }
         Ok(())
     }
 
-    /// Works off what others have marked and did not go on with: a process that died in between, or a
-    /// transaction of the application, which knows nothing of it.
+    /// Handles marks that other sessions have left: a process that died before it went on, or a transaction
+    /// of the application, which knows nothing of marks.
     pub(super) async fn work_off_marks(&self) -> StoreResult<()> {
         let mut behind = 0;
         for _ in 0..ROUNDS_MAX {
@@ -105,7 +106,7 @@ impl Store {
     ) -> StoreResult<Advanced> {
         let (types, names) = ordering_key.map(columns).unzip();
         let at_most = int4(MARKS_AT_ONCE);
-        // Core's word on where one goes on that ever crashed.
+        // Core's decision on the gate of a job that goes on after it ever crashed.
         let after_a_crash = gate_by_history(&Counters { crashes: 1, ..Counters::default() });
         let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
         let params =
@@ -124,7 +125,7 @@ impl Store {
         Ok(advanced)
     }
 
-    /// The job of an ordering key that is out.
+    /// The released job of an ordering key.
     pub(super) async fn head_of(
         &self,
         job_type: TypeName,
@@ -140,7 +141,7 @@ fn columns(ordering_key: &Marked) -> (Vec<&str>, Vec<&str>) {
     ordering_key.iter().map(|(job_type, ordering_key)| (job_type.as_str(), ordering_key.as_str())).unzip()
 }
 
-/// An ordering key of which a row tells, if its names can be read.
+/// The ordering key that a row names, if its names can be read.
 fn ordering_key_of(row: &Row) -> StoreResult<Option<(TypeName, OrderingKey)>> {
     let names = (TypeName::parse(row.try_get(1)?), OrderingKey::parse(row.try_get(2)?));
     Ok(match names {
@@ -149,7 +150,7 @@ fn ordering_key_of(row: &Row) -> StoreResult<Option<(TypeName, OrderingKey)>> {
     })
 }
 
-/// A job that is out may lie before what claims have read.
+/// Notes a released job: it may lie behind the claim cursors.
 fn note_out(row: &Row, moved: &mut Moved) -> StoreResult<()> {
     let priority = Priority::new(row.try_get::<_, i16>(4)?.into());
     if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(3)?), priority) {

@@ -1,4 +1,4 @@
-//! What lies ahead in queues: whether something is due, and when the next is.
+//! The peek: whether something is due in queues, and when the next job falls due.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Moment};
@@ -19,15 +19,15 @@ use super::store_error::{StoreError, StoreResult};
 use super::value::{Instant, Param, instant, text, texts};
 use crate::kit::check_batch_size;
 
-/// While big claims bring all they ask for, what lies ahead is looked at this often.
+/// How often a process peeks while full claims flow.
 const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
 
-/// A look that takes longer than this is not taken in passing.
+/// A scan that takes longer than this is not made on behalf of a claim.
 const LOOK_IN_PASSING_MAX: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// How many may come ahead of their turn. If nobody can tell who has waited for long, none do: a claim must not fail
-    /// because a look did.
+    /// How many boosted jobs a claim may take. It is none if the scan for jobs that have waited for long
+    /// failed: a claim must not fail because a scan did.
     pub(super) async fn boosting(&self, request: &ClaimRequest, open: &[Scope]) -> u32 {
         if request.boosted_max == 0 {
             return 0;
@@ -35,14 +35,18 @@ impl Store {
         match self.refresh_heads(open).await {
             Ok(()) => request.boosted_max,
             Err(fault) => {
-                tracing::debug!(?fault, "a look for those who have waited for long failed");
+                tracing::debug!(
+                    ?fault,
+                    "scanning for jobs that have waited for long failed; this claim boosts none"
+                );
                 0
             }
         }
     }
 
-    /// Looks who has waited for long, if nobody did lately. Where looks take long, under somebody's old transaction, that is
-    /// left to the one that comes by itself, and claims go by what the last one saw.
+    /// Scans for jobs that have waited for long, if no scan did so lately. Where scans take long, under
+    /// another session's old transaction, that is left to the periodic scan, and claims go by the result of
+    /// the last one.
     async fn refresh_heads(&self, open: &[Scope]) -> StoreResult<()> {
         if self.look_takes() > LOOK_IN_PASSING_MAX {
             return Ok(());
@@ -59,8 +63,9 @@ impl Store {
         Ok(())
     }
 
-    /// What lies ahead after a claim, unless that was asked for together with it. While big claims bring all they ask for
-    /// there is more, as far as anybody can tell without looking, so a look comes only a few times a second.
+    /// Returns the peek after a claim, unless it was sent together with the claim. While big claims are
+    /// full, there is more as far as the process can tell without a query, so it peeks only a few times a
+    /// second.
     pub(super) async fn outlook_after(
         &self,
         request: &ClaimRequest,
@@ -103,7 +108,7 @@ impl Store {
         Ok(all)
     }
 
-    /// What lies ahead in each of these, from where claims are.
+    /// Peeks at each of these scopes, from the claim cursors.
     async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<Vec<NextDue>> {
         let mut outlooks = Vec::new();
         for scope in scopes {
@@ -115,7 +120,7 @@ impl Store {
     }
 }
 
-/// The query_one what lies ahead in one queue.
+/// The parameters of a peek at one queue.
 pub(super) struct Look<'a> {
     now: Option<Instant>,
     queue: &'a str,
@@ -144,13 +149,14 @@ pub(super) fn read_outlook(row: &Row) -> StoreResult<NextDue> {
     })
 }
 
-/// Whoever has jobs must not lose them because nobody could tell what lies ahead: it claims again, and is told then.
+/// The peek to report when it failed. A worker must not lose claimed jobs because the peek failed: it
+/// claims again, and peeks then.
 pub(super) fn unknown(fault: &StoreError) -> NextDue {
-    tracing::debug!(?fault, "a look at what lies ahead failed");
+    tracing::debug!(?fault, "peeking at the next due job failed; the worker claims again");
     NextDue { more_due: true, ..NextDue::default() }
 }
 
-/// What lies ahead in two queues.
+/// Joins the peeks of two queues.
 pub(super) fn join(a: NextDue, b: NextDue) -> NextDue {
     NextDue {
         more_due: a.more_due || b.more_due,
@@ -159,12 +165,12 @@ pub(super) fn join(a: NextDue, b: NextDue) -> NextDue {
     }
 }
 
-/// When the pauses of these queues end by themselves.
+/// The instants at which the pauses of these queues end by themselves.
 fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> Vec<Timestamp> {
     queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until).collect()
 }
 
-/// What is asked for of each queue that is not paused and of which some type is asked for.
+/// The scope of each queue that is not paused and has at least one of the requested types.
 pub(super) fn open_scopes(
     catalogue: &Catalogue,
     queues: &[QueueName],

@@ -1,8 +1,8 @@
-//! How the server plans our statements when the tables have a million rows: none of the hot ones may scan a
-//! big table or a whole index of one, or sort more than it returns.
+//! Query plans: how the server plans our statements when the tables have a million rows. No hot statement
+//! may scan a big table or a whole index of one, or sort more than it returns.
 //!
-//! A statement that does so says in its header why that does no harm, on a line of one of these forms, where
-//! NAME is an index, or a table for any of its indexes:
+//! A statement that does so says in its header why that does no harm, on a line of one of these forms,
+//! where NAME is an index, or a table for any of its indexes:
 //!
 //! ```text
 //! -- plan: cold: a person asks the doctor
@@ -11,8 +11,8 @@
 //! -- plan: sorts: the jobs of one request
 //! ```
 //!
-//! A cold statement may do anything, or has no plan. All others are held to run for every batch of jobs, or
-//! every second. The third form is about plans that were made when the tables were empty.
+//! A cold statement may do anything, or has no plan. All others are expected to run for every batch of
+//! jobs, or every second. The third form is about plans that were made when the tables were empty.
 #![cfg(test)]
 
 mod inside;
@@ -64,24 +64,24 @@ ANALYZE windlass.delayed_jobs, windlass.job_history, windlass.job_keys;";
 
 #[tokio::test]
 async fn no_hot_statement_walks_over_a_big_table_or_sorts_more_than_it_gives() {
-    let ground = Env::new().await;
-    ground.client.batch_execute("SET statement_timeout = 0").await.unwrap();
-    ground.client.batch_execute(&in_schema(FILL, &ground.schema)).await.unwrap();
-    let walks = ground.walks().await;
+    let env = Env::new().await;
+    env.client.batch_execute("SET statement_timeout = 0").await.unwrap();
+    env.client.batch_execute(&in_schema(FILL, &env.schema)).await.unwrap();
+    let walks = env.walks().await;
     assert!(walks.is_empty(), "{walks:?}");
     let mut sorts = HashSet::new();
     for (name, text) in hot() {
-        let steps = ground.steps_of(text).await;
+        let steps = env.steps_of(text).await;
         let sorts_much = steps.iter().any(Step::is_sort) && !permits_of(text).contains(&Permit::Sorts);
         sorts.extend(sorts_much.then_some(name));
     }
     assert!(sorts.is_empty(), "{sorts:?}");
-    let plan = ground.plan_of("asked_to_stop").await;
+    let plan = env.plan_of("asked_to_stop").await;
     assert!(plan.contains("delayed_jobs_stopping"), "{plan}");
-    ground.client.batch_execute(&format!("DROP SCHEMA {} CASCADE", ground.schema)).await.unwrap();
+    env.client.batch_execute(&format!("DROP SCHEMA {} CASCADE", env.schema)).await.unwrap();
 }
 
-/// What there is at least when these statements run.
+/// The minimum of rows when these statements run.
 const ONE_OF_EACH: &str = "
 INSERT INTO windlass.queues (name, spec, priority) VALUES ('main', '{}', 5);
 INSERT INTO windlass.job_types (name, queue, spec, max_attempts, retention_days, keep_result)
@@ -91,25 +91,24 @@ VALUES (1, now(), now(), 5, 'main', 'work', '{}', 'a');
 INSERT INTO windlass.job_keys (job_type, key, job) VALUES ('work', 'a', 1);
 INSERT INTO windlass.claims (token, at) VALUES (gen_random_uuid(), now());";
 
-/// A server that has seen tables empty, by a vacuum or a manual ANALYZE, takes one way through them for
-/// as good as another. The plan is kept while they fill up, until the server looks at them again.
+/// A server that has seen tables empty, by a vacuum or a manual ANALYZE, takes all access paths through
+/// them for equally good. The plan is kept while they fill up, until the server analyzes them again.
 #[tokio::test]
 async fn no_hot_statement_walks_over_a_big_table_by_a_plan_that_was_made_when_it_was_seen_empty() {
-    let ground = Env::new().await;
+    let env = Env::new().await;
     for table in BIG {
-        ground.client.batch_execute(&format!("VACUUM ANALYZE {}.{table}", ground.schema)).await.unwrap();
+        env.client.batch_execute(&format!("VACUUM ANALYZE {}.{table}", env.schema)).await.unwrap();
     }
-    ground.client.batch_execute(&in_schema(ONE_OF_EACH, &ground.schema)).await.unwrap();
-    let mut walks = ground.walks().await;
-    walks
-        .retain(|(name, what)| !permits_of(ground.text_of(name)).contains(&Permit::WalksWhenSeenEmpty(what)));
+    env.client.batch_execute(&in_schema(ONE_OF_EACH, &env.schema)).await.unwrap();
+    let mut walks = env.walks().await;
+    walks.retain(|(name, what)| !permits_of(env.text_of(name)).contains(&Permit::WalksWhenSeenEmpty(what)));
     assert!(walks.is_empty(), "{walks:?}");
 }
 
 #[tokio::test]
 async fn a_statement_without_a_fitting_index_is_found_to_walk() {
-    let ground = Env::new().await;
-    let indexes = ground.indexes().await;
+    let env = Env::new().await;
+    let indexes = env.indexes().await;
     let (jobs, any) = ("SELECT 1 FROM windlass.delayed_jobs WHERE", "ANY ($1::bigint[])");
     for (text, walk) in [
         (format!("{jobs} id = {any}"), None),
@@ -122,20 +121,20 @@ async fn a_statement_without_a_fitting_index_is_found_to_walk() {
         ),
         (format!("SELECT 1 FROM windlass.job_history WHERE crashes = {any}"), Some("job_history_rest")),
     ] {
-        let steps = ground.steps_of(&text).await;
+        let steps = env.steps_of(&text).await;
         let found: HashSet<_> = steps.iter().filter_map(|step| step.walks_over(&indexes)).collect();
         assert!(found.iter().map(String::as_str).eq(walk), "{text}: {found:?}");
     }
 }
 
-/// All that are not cold, with their texts.
+/// All statements that are not cold, with their texts.
 fn hot() -> Vec<(&'static str, &'static str)> {
     let mut all = Statements::all();
     all.retain(|(_, text)| !permits_of(text).contains(&Permit::Cold));
     all
 }
 
-/// What the header of a statement permits.
+/// The exceptions that the header of a statement states.
 #[derive(Debug, PartialEq)]
 enum Permit<'a> {
     Cold,
@@ -148,7 +147,8 @@ fn permits_of(text: &str) -> Vec<Permit<'_>> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("-- plan: "));
     lines
         .map(|line| {
-            permit_of(line).unwrap_or_else(|| panic!("expected a form of this file's head, got {line}"))
+            permit_of(line)
+                .unwrap_or_else(|| panic!("expected one of the forms at the top of plans.rs, got {line}"))
         })
         .collect()
 }
@@ -181,7 +181,7 @@ fn a_header_permits_what_it_gives_a_reason_for() {
 struct Step(Value);
 
 impl Step {
-    /// All steps of a plan.
+    /// Returns all steps of a plan.
     fn all(plan: &Value) -> Vec<Self> {
         let below = plan["Plans"].as_array().into_iter().flatten().flat_map(Self::all);
         std::iter::once(Self(plan.clone())).chain(below).collect()
@@ -195,12 +195,12 @@ impl Step {
         self.word("Node Type").is_some_and(|kind| kind.ends_with("Sort"))
     }
 
-    /// The big table, or the index of one, that this step walks over, if it does: it neither knows where rows
-    /// lie nor has it a condition on what its index begins with. Without sequential scans, the server walks
-    /// over whole indexes.
+    /// Returns the big table, or the index of one, that this step walks over, if it does: it neither knows
+    /// the positions of rows nor has it a condition on the first column of its index. Without sequential
+    /// scans, the server walks over whole indexes.
     fn walks_over(&self, indexes: &HashMap<String, Index>) -> Option<String> {
         let kind = self.word("Node Type")?;
-        // What a bitmap is made of is a step of its own, which names its index and no table.
+        // The index scan of a bitmap is a step of its own, which names its index and no table.
         if !kind.ends_with("Scan") || kind == "Tid Scan" || kind == "Bitmap Heap Scan" {
             return None;
         }
@@ -210,7 +210,7 @@ impl Step {
         let Some(index) = index.filter(|_| is_big(table)) else {
             return is_big(table).then(|| table.to_owned());
         };
-        let Index { first, .. } = known.expect("every index of a big table was looked up");
+        let Index { first, .. } = known.expect("every index of a big table was read");
         let condition = self.word("Index Cond").unwrap_or_default();
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let is_led = condition.split(|c| !is_word(c)).any(|word| word == first);
@@ -223,13 +223,13 @@ fn is_big(table: &str) -> bool {
     BIG.contains(&table) || table.starts_with("job_history")
 }
 
-/// With which column an index begins, and whose it is.
+/// The first column of an index, and its table.
 struct Index {
     first: String,
     table: String,
 }
 
-/// A fresh schema, and a session with the settings of ours.
+/// A fresh schema, and a session with the settings of the engine.
 struct Env {
     client: Client,
     schema: String,
@@ -248,7 +248,7 @@ impl Env {
 
     fn text_of(&self, name: &str) -> &'static str {
         let found = Statements::all().into_iter().find(|(other, _)| *other == name);
-        found.expect("it is a statement of ours").1
+        found.expect("the name of a statement").1
     }
 
     async fn plan_of(&self, name: &str) -> String {
@@ -261,7 +261,7 @@ impl Env {
         Step::all(&plan[0]["Plan"])
     }
 
-    /// Which hot statement walks over what, unless it may.
+    /// Returns the hot statements that walk over a table or index, unless their headers permit it.
     async fn walks(&self) -> HashSet<(&'static str, String)> {
         let indexes = self.indexes().await;
         let mut walks = HashSet::new();
@@ -303,19 +303,19 @@ async fn plan_of(client: &Client, text: &str, format: &str) -> String {
     rows.iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A plan that was made while nothing was there is kept when there is much.
+/// A plan that was made for an empty table is kept when the table is big.
 #[tokio::test]
 async fn a_heartbeat_looks_only_at_what_was_asked_to_stop_also_by_a_plan_for_empty_tables() {
-    let ground = Env::new().await;
-    let plan = ground.plan_of("asked_to_stop").await;
+    let env = Env::new().await;
+    let plan = env.plan_of("asked_to_stop").await;
     assert!(plan.contains("Index Scan using delayed_jobs_stopping"), "{plan}");
 }
 
 #[tokio::test]
 async fn what_a_worker_runs_is_found_by_its_claims_also_by_a_plan_for_empty_tables() {
-    let ground = Env::new().await;
+    let env = Env::new().await;
     for name in ["running_of", "orphans", "declare_dead", "list_running", "prune_workers"] {
-        let plan = ground.plan_of(name).await;
+        let plan = env.plan_of(name).await;
         assert!(plan.contains("Index Cond: (id = named.id)"), "{name}: {plan}");
         assert!(!plan.contains("Join Filter"), "{name}: {plan}");
     }
@@ -323,19 +323,19 @@ async fn what_a_worker_runs_is_found_by_its_claims_also_by_a_plan_for_empty_tabl
 
 #[tokio::test]
 async fn ends_are_looked_for_where_their_rows_lie() {
-    let ground = Env::new().await;
+    let env = Env::new().await;
     for name in ["settle", "settle_traced", "apply_waiting"] {
-        let plan = ground.plan_of(name).await;
+        let plan = env.plan_of(name).await;
         assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
     }
 }
 
-/// Mostly there are none, and then an end must cost no more than it did.
+/// Mostly there are no triggers, and then an end must cost no more than without this check.
 #[tokio::test]
 async fn an_end_is_compared_with_drains_only_where_there_are_some() {
-    let ground = Env::new().await;
+    let env = Env::new().await;
     for name in ["settle", "settle_traced", "apply_ended", "apply_dead", "apply_waiting"] {
-        let plan = ground.plan_of(name).await;
+        let plan = env.plan_of(name).await;
         let steps: Vec<_> =
             plan.lines().map(|line| line.trim_start().trim_start_matches("-> ").trim()).collect();
         let marked = steps.iter().position(|step| *step == "CTE marked").unwrap_or_else(|| panic!("{plan}"));
@@ -350,7 +350,7 @@ async fn an_end_is_compared_with_drains_only_where_there_are_some() {
 
 #[tokio::test]
 async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
-    let ground = Env::new().await;
+    let env = Env::new().await;
     for (name, conditions) in [
         (
             "queue_has_work",
@@ -368,7 +368,7 @@ async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
             ["(gate IS NULL) AND (scheduled_at <=", "(gate = 'suspect'::text) AND (scheduled_at <="],
         ),
     ] {
-        let plan = ground.plan_of(name).await;
+        let plan = env.plan_of(name).await;
         for condition in conditions {
             let is_index_cond =
                 plan.lines().any(|line| line.contains("Index Cond") && line.contains(condition));
@@ -379,8 +379,8 @@ async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
 
 #[tokio::test]
 async fn a_claim_pulls_from_one_priority_after_another_under_one_limit() {
-    let ground = Env::new().await;
-    let plan = ground.plan_of("claim").await;
+    let env = Env::new().await;
+    let plan = env.plan_of("claim").await;
     let steps: Vec<_> = plan.lines().map(|line| line.trim_start().trim_start_matches("-> ").trim()).collect();
     let at = |step: &str| {
         steps.iter().position(|line| line.starts_with(step)).unwrap_or_else(|| panic!("{step}\n{plan}"))

@@ -1,4 +1,4 @@
-//! What processes share of policies: breakers, tokens of rate limits, and who waits behind a gate.
+//! Policies that processes share: breakers, tokens of rate limits, and the jobs behind a gate.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl Store {
         }
     }
 
-    /// The text that the new one takes the place of, if nobody wrote since it was read.
+    /// Returns the text that the new one replaces, if no process wrote it since it was read.
     async fn stored_breaker(&self, name: &BreakerName, read: i64) -> StoreResult<Option<String>> {
         let name = name.as_str();
         let params = [text(&name), number(&read)];
@@ -74,7 +74,8 @@ impl Store {
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    /// One statement for each key: a statement may write a row only once, and few are asked for at a time.
+    /// Takes tokens by one statement for each key: a statement may write a row only once, and a call asks
+    /// for few keys.
     pub(super) async fn take_tokens(&self, takes: Vec<Take>) -> StoreResult<Vec<Taken>> {
         check_batch_size(TAKES_MAX, "requests for tokens", takes.len())?;
         let conn = self.work.get().await?;
@@ -135,7 +136,7 @@ impl Store {
     }
 }
 
-/// A breaker, if the row holds one.
+/// Reads a breaker, if the row holds one.
 fn read_breaker(row: &Row) -> StoreResult<Option<StoredBreaker>> {
     let Some(name) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
     let version = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
@@ -151,9 +152,9 @@ fn int8(number: u64) -> i64 {
 fn no_room() -> EngineError {
     let refused: EngineResult<()> =
         check_batch_size(BREAKERS_MAX as usize - 1, "other breakers", BREAKERS_MAX as usize);
-    refused.expect_err("there are more than may be")
+    refused.expect_err("there are more than the maximum")
 }
 
 fn damaged() -> EngineError {
-    EngineError::Unavailable { why: "the server gave no row where there is always one".to_owned() }
+    EngineError::Unavailable { why: "expected one row from the server, got none; try again".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! What people read of jobs. Every read is one page.
+//! Queries of operators about jobs. Every query reads one page.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -15,11 +15,12 @@ use super::store_error::StoreResult;
 use super::value::{Bits, Instant, Param, int4, number, small_number};
 use crate::kit::parse_error;
 
-/// How a table's row becomes a record.
+/// Converts a row of a table into a record.
 type Reader = fn(&Row, Timestamp) -> StoreResult<StoredJob>;
 
 impl Store {
-    /// One job, wherever it is. A job that moves between two of the three looks is found by looking once more.
+    /// Returns one job, in whichever table it is. A job that moves between two of the three queries is
+    /// found by one more.
     pub(super) async fn job(&self, id: JobId) -> StoreResult<Option<StoredJob>> {
         let now = self.read_time().await?;
         let conn = self.work.get().await?;
@@ -28,7 +29,7 @@ impl Store {
             (&self.sql.read_dead, row::dead_record),
             (&self.sql.read_ended, row::ended_record),
         ];
-        // A dead letter that is started over goes the other way, from the second place to the first.
+        // A dead job that is started over goes the other way, from the second table to the first.
         for (statement, reader) in places.iter().chain(&places[..1]) {
             if let Some(row) = conn.query(statement, &[number(&id.0)]).await?.first() {
                 return reader(row, now).map(Some);
@@ -37,7 +38,7 @@ impl Store {
         Ok(None)
     }
 
-    /// The newest attempts of one job, oldest first, the running one included.
+    /// Returns the newest attempts of one job, oldest first, the running one included.
     pub(super) async fn attempts(&self, id: JobId) -> StoreResult<Vec<StoredAttempt>> {
         let conn = self.work.get().await?;
         let limit = int4(ATTEMPTS_SHOWN_MAX);
@@ -52,7 +53,7 @@ impl Store {
         Ok(newest_first)
     }
 
-    /// A page of jobs, newest first.
+    /// Returns a page of jobs, newest first.
     pub(super) async fn list(&self, request: ListRequest) -> StoreResult<Vec<StoredJob>> {
         let now = self.read_time().await?;
         let conn = self.work.get().await?;
@@ -67,13 +68,13 @@ impl Store {
             }
         }
         page.sort_by_key(|record| std::cmp::Reverse(record.job.id));
-        // One that moved between two reads may have been met twice.
+        // A job that moved between two reads may have been met twice.
         page.dedup_by_key(|record| record.job.id);
         page.truncate(limit as usize);
         Ok(page)
     }
 
-    /// Where jobs of a phase can be.
+    /// The tables in which jobs of a phase can be.
     fn places(&self, phase: Option<Phase>) -> Vec<Place<'_>> {
         let live = Place { statement: &self.sql.list_live, reader: row::live_record, is_live: true };
         let dead = Place { statement: &self.sql.list_dead, reader: row::dead_record, is_live: false };
@@ -109,8 +110,8 @@ struct Place<'s> {
     is_live: bool,
 }
 
-/// The lines to add to a list's statement, and the values they name. Lines are constants; only values come from
-/// outside.
+/// The lines that filters add to the statement of a list, and their values. Lines are constants; only
+/// values come from outside.
 struct Filters {
     lines: Vec<String>,
     values: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,

@@ -1,4 +1,4 @@
-//! Rescue: workers that fell silent are declared dead, for ever, and their jobs are taken back.
+//! Rescue: declares silent workers dead, for ever, and takes back their jobs.
 
 use std::collections::HashMap;
 
@@ -21,9 +21,9 @@ use super::value::{Bits, instant, int4, number, small_number, uuid};
 /// A running job without a live worker.
 struct Orphan {
     job: JobId,
-    /// The dead worker that it is still held by.
+    /// The dead worker that still holds it.
     worker: WorkerId,
-    /// What that worker held when it died.
+    /// The jobs that this worker held when it died.
     held: Vec<i64>,
 }
 
@@ -42,7 +42,8 @@ impl Store {
         Ok(rescued)
     }
 
-    /// Only if it is still as silent as it was seen, and its lease has run out by this clock too.
+    /// Declares a worker dead, but only if it is still as silent as it was seen, and its lease has expired
+    /// by this clock, too.
     async fn declare_dead(&self, suspicion: &Suspicion) -> StoreResult<()> {
         let (worker, now) = (Bits::from(suspicion.worker), self.now_param());
         let beats = i64::try_from(suspicion.beats).unwrap_or(i64::MAX);
@@ -51,12 +52,16 @@ impl Store {
         Ok(())
     }
 
-    /// All at once; but if the server takes offence at a row, half by half. A row that cannot be written stays where it
-    /// is, and keeps none of the others.
+    /// Takes all jobs back at once; but half by half if the server refuses a row. A row that cannot be
+    /// written stays where it is, and holds up none of the others.
     async fn take_back_in_parts(&self, orphans: &[Orphan], crashes_max: u32) -> StoreResult<Rescued> {
         match (self.take_back(orphans, crashes_max).await, orphans) {
             (Err(fault), [bad]) if fault.is_about_data() => {
-                tracing::error!(job.id = bad.job.0, ?fault, "a job of a dead worker cannot be taken back");
+                tracing::error!(
+                    job.id = bad.job.0,
+                    ?fault,
+                    "taking back a job of a dead worker failed; it stays with that worker"
+                );
                 Ok(Rescued::default())
             }
             (Err(fault), _) if fault.is_about_data() => {
@@ -95,8 +100,8 @@ impl Store {
         let mut rescued = Rescued::default();
         let mut moves = Vec::new();
         for live in locked.jobs {
-            // Its worker may have settled it in the last moment, or somebody else has taken it back and a live worker
-            // has it by now: only what the dead one still holds is an orphan.
+            // Its worker may have settled it in the last moment. Or another process has rescued it, and a
+            // live worker has it by now: only a job that the dead worker still holds is an orphan.
             let orphan = orphans.get(&live.id).filter(|orphan| live.worker == Some(orphan.worker));
             if let Some(orphan) = orphan {
                 moves.push(crashed(live, &orphan.held, crashes_max, &mut rescued, now));

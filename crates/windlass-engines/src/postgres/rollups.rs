@@ -1,5 +1,5 @@
-//! What happened in each minute, and the samples of workers that are not yet added to it. A rollup round
-//! is one statement. See `migrations/0001_schema/counts.sql`.
+//! The rollups of each minute, and the samples of workers that are not yet added to them. A rollup round is
+//! one statement. See `migrations/0001_schema/counts.sql`.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl Store {
     }
 }
 
-/// Rows, column by column.
+/// Rollups, column by column.
 struct Columns<'a> {
     rollups: Vec<i64>,
     queues: Vec<&'a str>,
@@ -152,8 +152,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A row of `rollup_input`: now, version, booked; queues, types and six totals; ids, instants and texts of
-/// deltas.
+/// Reads a row of `rollup_input`: now, version, watermark; queues, types and six totals; ids, instants and
+/// texts of samples.
 fn read_rollup_input(row: &Row, limit: usize) -> StoreResult<RollupInput> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let version = row.try_get::<_, Option<i64>>(1)?;
@@ -211,7 +211,7 @@ fn read_end(row: &Row) -> StoreResult<RollupsEnd> {
     Ok(RollupsEnd { minute, queue: row.try_get(1)?, job_type: row.try_get(2)? })
 }
 
-/// A count as the seam gives it; never below zero.
+/// A count as the engine interface returns it; never below zero.
 fn unsigned(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }

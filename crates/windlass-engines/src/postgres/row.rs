@@ -1,5 +1,5 @@
-//! Rows as jobs and jobs as rows. Reading never fails for a damaged value: it is replaced and the damage is told,
-//! because one bad row must not keep others from being claimed or shown.
+//! Conversion between rows and jobs. Reading never fails for a damaged value: the value is replaced and the
+//! damage is reported, because one bad row must not keep others from being claimed or shown.
 
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
@@ -23,7 +23,7 @@ pub(super) const SUCCEEDED: i16 = 1;
 /// `job_history.state` of a job that was cancelled.
 pub(super) const CANCELLED: i16 = 2;
 
-/// A job as it was read, and what was wrong with its row.
+/// A job as it was read, and the damage of its row.
 pub(super) struct Reading {
     pub(super) job: Job,
     pub(super) last_error: Option<JobError>,
@@ -61,18 +61,18 @@ pub(super) fn read_job(row: &Row, first: usize) -> StoreResult<Reading> {
     Ok(Reading { job, last_error, damage: from.damage })
 }
 
-/// The four counters, from a column on.
+/// Reads the four counters, from a column on.
 pub(super) fn counters(row: &Row, first: usize) -> StoreResult<Counters> {
     let count = |column: usize| -> StoreResult<u32> { Ok(unsigned(row.try_get::<_, i32>(first + column)?)) };
     Ok(Counters { attempts: count(0)?, failures: count(1)?, crashes: count(2)?, holds: count(3)? })
 }
 
-/// A count; one that cannot be counts as none.
+/// A count; a negative one counts as zero.
 pub(super) fn unsigned(count: i32) -> u32 {
     u32::try_from(count).unwrap_or(0)
 }
 
-/// Columns of a row, and the first damage that was met.
+/// Columns of a row, and the first damage that reading met.
 struct Columns<'r> {
     row: &'r Row,
     first: usize,
@@ -129,8 +129,8 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// A row of the live jobs as a record. Beyond the shared columns: gate, token, locked_by, locked_at, boosted,
-/// cancel_requested.
+/// Reads a row of the live jobs as a record. Beyond the shared columns: gate, token, locked_by, locked_at,
+/// boosted, cancel_requested.
 pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let worker: Option<Bits> = row.try_get(JOB_COLUMNS + 2)?;
     let state = match worker {
@@ -144,14 +144,14 @@ pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     record(row, state, now)
 }
 
-/// A dead letter as a record. Beyond the shared columns: error, ended_at.
+/// Reads a dead job as a record. Beyond the shared columns: error, ended_at.
 pub(super) fn dead_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(row.try_get(JOB_COLUMNS)?);
     let state = JobState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
     record(row, state, now)
 }
 
-/// A row of the history as a record. Beyond the shared columns: state, result, why, ended_at.
+/// Reads a row of the history as a record. Beyond the shared columns: state, result, why, ended_at.
 pub(super) fn ended_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, JOB_COLUMNS + 3)?;
     let state = match row.try_get(JOB_COLUMNS)? {
@@ -169,12 +169,12 @@ fn record(row: &Row, state: JobState, now: Timestamp) -> StoreResult<StoredJob> 
     Ok(StoredJob { job, state, last_error, read_at: now })
 }
 
-/// An instant that may be missing, as in a row that was damaged.
+/// Reads an instant that may be missing, as in a damaged row.
 pub(super) fn instant(row: &Row, column: usize) -> StoreResult<Timestamp> {
     Ok(row.try_get::<_, Option<Instant>>(column)?.map_or(Timestamp::EPOCH, |at| at.0))
 }
 
-/// A gate, or nothing.
+/// Reads a gate, or nothing.
 pub(super) fn gate(row: &Row, column: usize) -> StoreResult<Option<Gate>> {
     Ok(row.try_get::<_, Option<&str>>(column)?.map(Gate::named))
 }

@@ -1,6 +1,8 @@
-//! The look: about once a second, one statement for all queues that this process claims from. It finds what no
-//! notification told of: jobs that came in behind the place up to which claims have read, suspects that others left, queues
-//! and types that were changed. So it stands in for the polls of the pools, who are told what it did not find, too.
+//! The periodic scan: about once a second, one statement for all queues from which this process claims.
+//!
+//! It finds the work that no notification announced: jobs that came in behind the claim cursors, suspects
+//! that other workers left, queues and types that were changed. So it replaces the polls of the worker
+//! pools, which it also notifies of queues in which it found nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Weak;
@@ -22,30 +24,32 @@ use super::store_error::{StoreError, StoreResult};
 use super::value::{Instant, instant, numbers, texts};
 use crate::kit::to_json;
 
-/// A look takes at most this part of the time, however much it has to walk over.
+/// A scan takes at most this part of the time, however much it has to walk over.
 const LOOK_PART: u32 = 50;
-/// But no more than this lies between two, unless one takes longer: others count on it.
+/// The pause between two scans is at most this long, unless one scan takes longer: marks of waiting
+/// processes and records of requeued jobs are kept for one minute.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A look that takes so long has walked over thousands of rows, and claims should not.
+/// A scan that takes this long has walked over thousands of rows, and claims should not.
 const LONG_LOOK: Duration = Duration::from_millis(5);
-/// So many failures in a row are told to people.
+/// After this number of failures in a row, and each multiple of it, a warning is logged.
 const FAILED_TOLD_EVERY: u32 = 10;
-/// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
+/// A queue from which nothing was claimed for this long is no longer scanned: workers claim at least once a
+/// day.
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// What a look found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 struct ScanResult {
-    /// The first of each priority and its fairness key as it is stored, by the place of its scope.
+    /// The first job of each priority and its fairness key as stored, by the index of its scope.
     first: HashMap<(usize, Priority), (Place, Option<String>)>,
-    /// When the first suspect is due, by the place of its scope.
+    /// When the first suspect is due, by the index of its scope.
     suspects: HashMap<usize, Timestamp>,
     put_back: Vec<(QueueName, Priority, Place)>,
     /// The version of the catalogue, and the store's clock.
     version: Option<(i64, Timestamp)>,
-    /// Somebody marked an ordering key and did not go on with it.
+    /// Whether ordering keys are marked that no process has gone on with.
     has_marks: bool,
-    /// Scopes, by place, whose queues have jobs with fairness keys and do not say so.
+    /// Scopes, by index, whose queues have jobs with fairness keys that no record says so of.
     fairness_keys: HashSet<usize>,
 }
 
@@ -75,13 +79,13 @@ impl ScanResult {
                 self.has_marks = row.try_get::<_, Option<&str>>(4)?.is_some();
             }
             (Some(place), Some(Err(_))) if priority == Some(-1) => _ = self.fairness_keys.insert(place),
-            // A priority that no version of ours has written.
+            // A priority that no version of Windlass has written.
             (_, Some(Err(_))) => {}
         }
         Ok(())
     }
 
-    /// The queues of these in which something is due.
+    /// The queues of these scopes in which something is due.
     fn due(&self, scopes: &[Scope], now: Timestamp) -> HashSet<QueueName> {
         let jobs = self.first.iter().map(|((place, _), ((due, _), _))| (*place, *due));
         let suspects = self.suspects.iter().map(|(place, due)| (*place, *due));
@@ -94,22 +98,22 @@ fn pause_after(took: Duration) -> Duration {
     (took * LOOK_PART).min(LOOK_PAUSE_MAX.max(took))
 }
 
-/// One that fails now and then is nobody's concern; but what lies behind the place up to which claims have read is found by
-/// nothing else.
+/// Logs a failed scan. A scan that fails now and then is no concern. But only a scan finds jobs that came
+/// in behind the claim cursors.
 fn tell_failed(fault: &StoreError, in_a_row: u32) {
     if in_a_row.is_multiple_of(FAILED_TOLD_EVERY) {
         tracing::warn!(
             ?fault,
             in_a_row,
-            "looks for work keep failing; `windlass doctor` tells who holds back vacuum"
+            "scans for work keep failing; `windlass doctor` names the session that holds back vacuum"
         );
     } else {
-        tracing::debug!(?fault, "a look for work failed");
+        tracing::debug!(?fault, "scanning for work failed; trying again");
     }
 }
 
 impl Store {
-    /// Looks from the very front, about once a second, for as long as the engine lives.
+    /// Scans from the very front, about once a second, for as long as the engine lives.
     pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
         let (mut pause, mut failed) = (every, 0_u32);
         loop {
@@ -121,7 +125,7 @@ impl Store {
                     failed = 0;
                     every.max(pause_after(store.look_takes()))
                 }
-                // How long it took says only for how long nobody answered.
+                // The elapsed time says only for how long the server did not answer.
                 Err(fault) => {
                     failed += 1;
                     tell_failed(&fault, failed);
@@ -131,7 +135,8 @@ impl Store {
         }
     }
 
-    /// One look at all queues in use: claim_cursors step back to what was missed, and whoever waits is told.
+    /// Scans all queues in use once: claim cursors rewind to jobs that were missed, and waiting workers are
+    /// notified.
     async fn look_around(&self) -> StoreResult<()> {
         self.mark_again().await;
         let scopes = self.claim_cursors().in_use(Moment::now(), IN_USE_FOR);
@@ -144,8 +149,8 @@ impl Store {
         if sight.has_marks
             && let Err(fault) = self.work_off_marks().await
         {
-            // What else was seen is told all the same.
-            tracing::debug!(?fault, "ordering key go on with the next look");
+            // The rest of the scan's result is reported all the same.
+            tracing::debug!(?fault, "advancing ordering keys failed; the next scan tries again");
         }
         let with_fairness_keys =
             sight.fairness_keys.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
@@ -157,7 +162,7 @@ impl Store {
         }
         let (catalogue, now) = (self.catalogue(), self.estimated_now());
         let mut due = sight.due(&scopes, now);
-        // What is paused is not to be had; that it is resumed changes the version.
+        // Jobs of a paused queue cannot be claimed; resuming it changes the version.
         due.retain(|queue| catalogue.queue(queue).is_some_and(|queue| !queue.is_paused(now)));
         due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
         let looked_at: HashSet<_> = scopes.into_iter().map(|scope| scope.queue).collect();
@@ -165,20 +170,20 @@ impl Store {
         Ok(())
     }
 
-    /// How long the last look took.
+    /// How long the last scan took.
     pub(super) fn look_takes(&self) -> Duration {
         Duration::from_micros(self.look_micros.load(Ordering::Relaxed))
     }
 
-    /// Looks who has waited for long in these queues, and from where claims have to read again.
+    /// Scans these queues for jobs that have waited for long, and for jobs behind the claim cursors.
     pub(super) async fn look_at(&self, scopes: &[Scope]) -> StoreResult<()> {
         let conn = self.work.get().await?;
         self.look(&conn, scopes).await.map(|_| ())
     }
 
-    /// Looks for what came in behind the place up to which claims have read, if somebody told of it. Tells whether to claim
-    /// again. Where a look has a long way to go, only the notes of those who have put jobs back are read; what else
-    /// came in late is found by the look that comes by itself.
+    /// Scans for jobs that came in behind the claim cursors, if another process announced some. Returns
+    /// whether to claim again. Where a scan has a long way to go, only the records of requeued jobs are
+    /// read; the periodic scan finds other jobs that came in late.
     pub(super) async fn finds_what_was_told_of(&self, open: &[Scope]) -> StoreResult<bool> {
         if !self.claim_cursors().take_told(open) {
             return Ok(false);
@@ -190,13 +195,14 @@ impl Store {
         Ok(true)
     }
 
-    /// Goes back to where other processes have put jobs lately. Tells whether some are in these queues.
+    /// Rewinds to the jobs that other processes have requeued lately. Returns whether some are in these
+    /// queues.
     async fn steps_back(&self, open: &[Scope]) -> StoreResult<bool> {
         let (start, at) = (Moment::now(), self.estimated_now());
         let rows = self.work.get().await?.query(&self.sql.requeued_jobs, &[]).await?;
         let mut put_back = Vec::with_capacity(rows.len());
         for row in &rows {
-            // A name or a priority that no version of ours has written is nobody's to claim.
+            // A name or a priority that no version of Windlass has written can be claimed by no worker.
             let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
             if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
                 put_back.push((queue, priority, before_all(row.try_get::<_, Instant>(2)?.0)));
@@ -206,13 +212,16 @@ impl Store {
         Ok(put_back.iter().any(|(queue, ..)| open.iter().any(|scope| scope.queue == *queue)))
     }
 
-    /// Lets claims go on behind jobs that are too late and cannot be ended, until a look comes back to them. Tells whether there
-    /// was one that had not been passed before.
+    /// Lets claims go on behind jobs that are too late and cannot be cancelled, until a scan comes back to
+    /// them. Returns whether there was a job that had not been skipped before.
     pub(super) async fn pass_by(&self, open: &[Scope], late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
         let stuck: Vec<_> = late.into_iter().filter(|id| passed.insert(*id)).collect();
         match self.places_of(&stuck).await {
             Ok(places) => self.claim_cursors().pass_by(open, &places),
-            Err(fault) => tracing::debug!(?fault, "jobs that cannot be ended are not passed by"),
+            Err(fault) => tracing::debug!(
+                ?fault,
+                "reading the positions of jobs that cannot be cancelled failed; claims stop before them"
+            ),
         }
         !stuck.is_empty()
     }
@@ -236,7 +245,7 @@ impl Store {
         Ok(places)
     }
 
-    /// A look at some queues from the very front, and at where other processes have put jobs back.
+    /// Scans some queues from the very front, and reads where other processes have requeued jobs.
     async fn look(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<ScanResult> {
         let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
         let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();

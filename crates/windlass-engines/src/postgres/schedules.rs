@@ -1,5 +1,5 @@
-//! Schedules, and the jobs that they make. A change and its jobs are one transaction: schedules are locked by name first, then
-//! keys and jobs, as everywhere.
+//! Schedules, and the jobs that they enqueue. A change and its jobs are one transaction: it locks schedules
+//! by name first, then keys and jobs, as everywhere.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -23,10 +23,11 @@ use super::inside::{answered, written};
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, instants, int4, maybe, numbers, small_number, text, texts, uuid};
 
-/// How often changes are made again because they and somebody's transaction waited for each other, and the server ended ours.
+/// How often changes are tried again because they and another transaction formed a deadlock, and the server
+/// ended ours.
 const DEADLOCKS_MAX: u32 = 5;
 
-/// How schedules stood when they were locked: version, and last job.
+/// Schedules when they were locked: version, and last job.
 type Standing = HashMap<String, (u64, Option<i64>)>;
 
 impl Store {
@@ -62,7 +63,7 @@ impl Store {
             let Some(name) = row.try_get::<_, Option<&str>>(2)? else { continue };
             let look_at = row.try_get::<_, Option<Instant>>(6)?.map(|look_at| look_at.0);
             end = Some(PageEnd { look_at, name: name.to_owned() });
-            // A name that was damaged must not keep the others from being read.
+            // A damaged name must not keep the other schedules from being read.
             let Ok(name) = ScheduleName::parse(name) else { continue };
             let version = row.try_get::<_, i64>(3)?.unsigned_abs();
             match StoredSchedule::from_store(&name, version, row.try_get(4)?, row.try_get(5)?) {
@@ -79,15 +80,15 @@ impl Store {
     ) -> StoreResult<Vec<ScheduleChanged>> {
         match self.change_despite_deadlocks(&changes).await {
             Err(fault) if fault.is_about_data() => {
-                let why = format!("the store does not take it: {}", EngineError::from(fault));
+                let why = format!("the store refused its row: {}", EngineError::from(fault));
                 self.change_one_by_one(changes, &why).await
             }
             changed => changed,
         }
     }
 
-    /// The server takes offence at something: whoever has added a check or a trigger of its own to our tables refuses that one
-    /// job, and neither its schedule nor the others.
+    /// Applies changes one by one after the server refused a row. A check or a trigger that a user has
+    /// added to our tables refuses that one job, and neither its schedule nor the others.
     async fn change_one_by_one(
         &self,
         changes: Vec<ScheduleChange>,
@@ -117,7 +118,7 @@ impl Store {
         for _ in 0..DEADLOCKS_MAX {
             match self.try_to_change(changes).await {
                 Err(fault) if fault.is_deadlock() => {
-                    tracing::debug!(?fault, "changes of schedules are tried again");
+                    tracing::debug!(?fault, "changing schedules ended in a deadlock; trying again");
                 }
                 changed => return changed,
             }
@@ -172,7 +173,8 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Writes those whose version is still what was read, and tells the versions from now on; nothing for want of room.
+    /// Stores the schedules whose version is still the one that was read. Returns the new versions; nothing
+    /// where there was no room.
     async fn save_schedules<'c>(
         &self,
         tx: &Tx,
@@ -211,7 +213,7 @@ impl Store {
         Ok(applied)
     }
 
-    /// How many new ones fit in; only asked for if there are any.
+    /// How many new schedules may be stored; counted only if the changes have new ones.
     async fn room_for_schedules(&self, tx: &Tx, changes: &[ScheduleChange]) -> StoreResult<u64> {
         if changes.iter().all(|change| change.read > 0) {
             return Ok(0);
@@ -221,8 +223,8 @@ impl Store {
         Ok(u64::from(SCHEDULES_MAX).saturating_sub(there.unsigned_abs()))
     }
 
-    /// Puts the jobs of all changes in that were applied, by one call. Jobs that give way to them are cancelled after that, since
-    /// they stay if nothing replaces them.
+    /// Enqueues the jobs of all applied changes, by one call. Jobs that give way to them are cancelled
+    /// after that, since they stay if nothing replaces them.
     async fn put_scheduled(
         &self,
         tx: &Tx,
@@ -263,8 +265,9 @@ impl Store {
         Ok(put)
     }
 
-    /// Where the last jobs are of schedules that mind it. They are not locked: an open transaction of the application that ends
-    /// one of them must not hold up all schedules that are due. Guarded by `an_open_transaction_holds_up_no_schedule`.
+    /// Reads the stages of the last jobs of schedules with an overlap policy. The jobs are not locked: an
+    /// open transaction of the application that ends one of them must not hold up all schedules that are
+    /// due. Guarded by `an_open_transaction_holds_up_no_schedule`.
     async fn stages_of_last(
         &self,
         tx: &Tx,
@@ -288,8 +291,8 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Cancels the last jobs that give way to those that were put in. One that somebody else has locked is about to start or to
-    /// end, and stays.
+    /// Cancels the last jobs that give way to the enqueued ones. A job that another transaction has locked
+    /// is about to start or to end, and stays.
     async fn replace(
         &self,
         tx: &Tx,
@@ -316,7 +319,7 @@ impl Store {
         Ok(())
     }
 
-    /// Cancels a job and puts another in. If it is refused all the same, nothing has happened.
+    /// Cancels a job and enqueues another. If that one is refused all the same, both are rolled back.
     async fn put_after_cancel(
         &self,
         tx: &Tx,
@@ -338,7 +341,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Cancels those of these jobs that wait and that nobody else has locked, and tells how many.
+    /// Cancels the jobs of these that wait and that no other transaction has locked. Returns how many.
     async fn cancel_free(
         &self,
         tx: &Tx,
@@ -382,7 +385,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Which jobs schedules have made, and which ticks made none.
+    /// Stores which jobs schedules have enqueued, and which ticks enqueued none.
     async fn note_what_was_made(
         &self,
         tx: &Tx,
@@ -410,7 +413,7 @@ impl Store {
     }
 }
 
-/// Schedules to be written, column by column.
+/// Schedules to be stored, column by column.
 #[derive(Default)]
 struct Rows {
     names: Vec<String>,
@@ -459,7 +462,7 @@ fn answer_of(put: &Put) -> Option<EnqueueAnswer> {
     }
 }
 
-/// The answers to jobs that the server takes offence at.
+/// The answers to jobs that the server refused.
 fn refusals(count: usize, why: &str) -> Vec<Put> {
     let refused = Put::Answered(EnqueueAnswer::Refused(Refusal::Malformed { why: why.to_owned() }));
     vec![refused; count]

@@ -1,5 +1,5 @@
-//! Settling: the end of an attempt is written, if its fence holds. Plain successes take one statement for all; what needs
-//! a closer look (retries, dead letters, keys, cancels) takes a transaction.
+//! Settling: writes the end of an attempt, if its fence holds. Plain successes take one statement for all.
+//! Ends that need a closer look (retries, dead letters, keys, cancels) take a transaction.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use super::store_error::{StoreError, StoreResult};
 use super::value::{Bits, Instant, ctid_cache, flag, instant, micros, numbers, texts, uuids};
 use crate::kit::{check_batch_size, to_json};
 
-/// What became of each.
+/// The answer to each settlement.
 type Answers = HashMap<Fence, Settled>;
 
 /// Which ends of a batch were written.
@@ -35,7 +35,7 @@ impl Written {
         Self::These(HashSet::new())
     }
 
-    /// The answer of a statement: whether all were written, and else which.
+    /// Reads the answer of a statement: whether all were written, and otherwise which.
     fn read(row: &Row) -> StoreResult<Self> {
         if row.try_get(0)? {
             return Ok(Self::All);
@@ -81,21 +81,21 @@ impl Store {
         }
     }
 
-    /// If the server took offence at a value, half by half, until the bad row is alone. That one is given up with what the
-    /// server said, so that it does not come back for ever.
+    /// Settles half by half if the server refused a value, until the bad row is alone. That job is moved to
+    /// the dead-letter queue with the server's message, so that it does not come back for ever.
     async fn settle_despite(&self, fault: StoreError, batch: &[Settlement]) -> StoreResult<Answers> {
         match batch {
             [bad] if fault.is_about_data() => self.settle_unstorable(bad, fault).await,
             _ if fault.is_about_data() => {
                 let (first, second) = batch.split_at(batch.len() / 2);
-                // Both, even if the first fails: what is wrong with it must not keep the second.
+                // Both, even if the first fails: a bad row in it must not hold up the second.
                 let first = Box::pin(self.settle_in_parts(first)).await;
                 let second = Box::pin(self.settle_in_parts(second)).await;
                 Ok(first?.into_iter().chain(second?).collect())
             }
             // Guarded by `a_day_of_the_history_that_is_made_meanwhile_buries_no_job`.
             _ if fault.is_about_a_new_day() => self.settle_all(batch).await,
-            // Somebody's open transaction has one of them locked: the others need not wait for it.
+            // Another session's open transaction has locked one of the jobs: the others need not wait for it.
             [_, _, ..] if fault.is_locked() => self.settle_slowly(batch.to_vec()).await,
             _ => Err(fault),
         }
@@ -120,8 +120,9 @@ impl Store {
         Ok(answers)
     }
 
-    /// Jobs that go on, which nobody has touched since this process claimed them: they are neither locked nor read before they
-    /// are written. Gives those that were.
+    /// Settles jobs that go on, and that no other transaction has touched since this process claimed them.
+    /// They are neither locked nor read before they are written. Returns the fences of those that were
+    /// written.
     async fn go_on_as_claimed(&self, batch: &[&Settlement]) -> StoreResult<HashSet<Fence>> {
         let going_on = batch.iter().filter(|settlement| goes_on(&settlement.transition));
         let mut known: Vec<_> = going_on
@@ -148,7 +149,8 @@ impl Store {
         Ok(fences.into_iter().collect())
     }
 
-    /// Looking at keys costs something, so it comes second; but jobs with keys come in rows, and then it comes at once.
+    /// Whether to settle with keys at once, or only as a second try. Checking keys costs something, so it
+    /// comes second; but jobs with keys come in rows, and then it comes at once.
     fn keys_first_or_later(&self) -> &'static [bool] {
         if self.ends_have_keys.load(Ordering::Relaxed) { &[true] } else { &[false, true] }
     }
@@ -161,7 +163,8 @@ impl Store {
         self.settle_slowly(vec![bury]).await.map_err(stored_nowhere)
     }
 
-    /// Nothing but successes. Most ends are like those before them.
+    /// Settles a batch of successes only, in the way that the last batch took. Most ends are like those
+    /// before them.
     async fn settle_usual(&self, batch: &[&Settlement]) -> StoreResult<Written> {
         if self.ends_are_traces.load(Ordering::Relaxed) {
             let written = self.settle_traced(batch).await?;
@@ -172,7 +175,8 @@ impl Store {
         self.settle_plain(batch, &keys).await
     }
 
-    /// Successes of jobs that leave nothing but a trace, in one statement. Gives those that were written.
+    /// Settles successes of jobs that leave only a trace, in one statement. Returns those that were
+    /// written.
     async fn settle_traced(&self, batch: &[&Settlement]) -> StoreResult<Written> {
         let mut fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
         fences.sort_by_key(|fence| fence.job);
@@ -190,8 +194,8 @@ impl Store {
         Written::read(row)
     }
 
-    /// Successes of jobs that nobody asked to stop, in one statement; those with a key only if `keys` are looked at. Gives
-    /// those that were written.
+    /// Settles successes of jobs that were not asked to stop, in one statement; those with a key only if
+    /// `keys` is set. Returns those that were written.
     async fn settle_plain(&self, batch: &[&Settlement], keys: &bool) -> StoreResult<Written> {
         if batch.is_empty() {
             return Ok(Written::All);
@@ -230,7 +234,8 @@ impl Store {
         Ok(written)
     }
 
-    /// Ends of all kinds, under lock. What somebody's open transaction is in the way of is done alone, at the end.
+    /// Settles ends of all kinds, under lock. Jobs that another session's open transaction has locked are
+    /// settled alone, at the end.
     pub(super) async fn settle_slowly(&self, batch: Vec<Settlement>) -> StoreResult<Answers> {
         let mut settlements: HashMap<Fence, Settlement> =
             batch.into_iter().map(|settlement| (settlement.fence, settlement)).collect();
@@ -281,7 +286,7 @@ impl Store {
         Ok((answers, skipped, moved))
     }
 
-    /// Core's word on where a settlement takes its job.
+    /// Core's decision on where a settlement takes its job.
     fn moved_by(&self, live: Live, settlement: Settlement, now: Timestamp) -> Move {
         let keep_result = self.catalogue().type_named(&live.job_type).is_some_and(|spec| spec.keep_result);
         let Settlement { fence, transition, report } = settlement.bounded(keep_result);
@@ -296,7 +301,7 @@ impl Store {
         Move { live, landing, parting }
     }
 
-    /// The answers to fences that hold no more: each may be a repeat of what was written.
+    /// The answers to fences that do not hold any more: each may be the repeat of an end that was written.
     async fn settled_before(&self, tx: &Tx, fences: &[Fence]) -> StoreResult<Answers> {
         if fences.is_empty() {
             return Ok(Answers::new());
@@ -347,15 +352,16 @@ fn applied(fences: impl IntoIterator<Item = Fence>) -> impl Iterator<Item = (Fen
     fences.into_iter().map(|fence| (fence, Settled::Applied))
 }
 
-/// The usual batch, nothing but successes of different jobs, takes one statement; if all were written, nobody need
-/// compare fences.
+/// Whether a batch is the usual one, only successes of different jobs. It takes one statement; if all were
+/// written, no fences have to be compared.
 fn is_usual(batch: &[Settlement]) -> bool {
     let mut jobs: Vec<_> = batch.iter().map(|settlement| settlement.fence.job).collect();
     jobs.sort_unstable();
     jobs.is_sorted_by(|a, b| a < b) && batch.iter().all(is_plain)
 }
 
-/// Ends of different claims of one job must come one after the other, as they were sent; all others may go together.
+/// Splits a batch into waves. Ends of different claims of one job must come one after the other, as they
+/// were sent; all others may go together.
 fn waves(batch: Vec<Settlement>) -> Vec<Vec<Settlement>> {
     let mut ends_of: HashMap<JobId, usize> = HashMap::with_capacity(batch.len());
     let mut waves: Vec<Vec<Settlement>> = Vec::new();
@@ -370,7 +376,8 @@ fn waves(batch: Vec<Settlement>) -> Vec<Vec<Settlement>> {
     waves
 }
 
-/// Not even the dead letters take it. A worker that is refused leaves this end behind, and goes on with others.
+/// The error when even the dead-letter queue refuses a job. A worker that gets it drops this end, and goes
+/// on with others.
 fn stored_nowhere(fault: StoreError) -> StoreError {
     if !fault.is_about_data() {
         return fault;
@@ -379,12 +386,12 @@ fn stored_nowhere(fault: StoreError) -> StoreError {
         .into()
 }
 
-/// A text that PostgreSQL takes: it has no NUL character.
+/// A text that PostgreSQL accepts: it has no NUL character.
 pub(super) fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
-/// Whether a job that ends so waits again, unless somebody has asked it to stop.
+/// Whether a job that ends like this waits again, unless an operator has asked it to stop.
 fn goes_on(transition: &Transition) -> bool {
     match transition {
         Transition::Retry { .. }
@@ -395,13 +402,13 @@ fn goes_on(transition: &Transition) -> bool {
     }
 }
 
-/// A success whose result, if it has one, may be kept as it is.
+/// Whether this is a success whose result, if it has one, may be kept as it is.
 fn is_plain(settlement: &Settlement) -> bool {
     let Transition::Succeed { result } = &settlement.transition else { return false };
     result.as_ref().is_none_or(|result| result.len() <= RESULT_BYTES_MAX)
 }
 
-/// A success as it is written. Results that the type does not keep are left out by the statement.
+/// A success as it is written. The statement leaves out results that the type does not keep.
 struct PlainEnd {
     fence: Fence,
     ran_for: Duration,

@@ -1,6 +1,6 @@
-//! The statements, one in each file of `sql/`. A new file needs no entry in any list: the build script names
-//! it here, and puts the columns of a job into it (`job_columns.txt`). They name the schema `windlass`; an engine in another schema replaces the name once, when it is
-//! opened.
+//! The statements, one in each file of `sql/`. A new file needs no entry in any list: the build script
+//! names it here. They name the schema `windlass`; an engine in another schema replaces the name once, when
+//! it is opened.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ impl Statement {
         Self(in_schema(text, schema))
     }
 
-    /// The same with a part put in.
+    /// Returns the statement with a part inserted at a mark.
     pub(super) fn with(&self, mark: &str, part: &str) -> Self {
         Self(self.0.replace(mark, part))
     }
@@ -23,7 +23,7 @@ impl Statement {
     }
 }
 
-/// A text that names the schema `windlass`, for another schema.
+/// Rewrites a text that names the schema `windlass` for another schema.
 pub(super) fn in_schema(text: &str, schema: &str) -> String {
     if schema == "windlass" {
         return text.to_owned();
@@ -31,16 +31,16 @@ pub(super) fn in_schema(text: &str, schema: &str) -> String {
     text.replace("windlass.", &format!("{schema}."))
 }
 
-/// The text of a statement, from its file. `claim_fairness_keys` is `claim` with another way to pick jobs: the rest is the
-/// same, and long.
+/// The text of a statement, from its file. `claim_fairness_keys` is `claim` with another way to pick jobs:
+/// the rest is the same, and long.
 fn whole(name: &str, text: &'static str) -> Cow<'static, str> {
     if name != "claim_fairness_keys" {
         return Cow::Borrowed(text);
     }
     let claim = include_str!(concat!(env!("OUT_DIR"), "/postgres/claim.sql"));
     let picks = text.find("picked AS").map_or("", |start| text[start..].trim_end());
-    let (head, rest) = claim.split_once("picked AS").expect("the statement names what it picks");
-    let (_, tail) = rest.split_once(", wanted AS").expect("and what it wants of it");
+    let (head, rest) = claim.split_once("picked AS").expect("claim.sql has the CTE `picked`");
+    let (_, tail) = rest.split_once(", wanted AS").expect("claim.sql has the CTE `wanted`");
     let named = head.replacen("-- claim:", "-- claim_fairness_keys:", 1);
     Cow::Owned(format!("{named}{picks}, wanted AS{tail}"))
 }
@@ -63,7 +63,7 @@ macro_rules! statements {
                 }
             }
 
-            /// Their names and texts, for tests that look at all of them.
+            /// Their names and texts, for tests that check all of them.
             #[cfg(test)]
             pub(super) fn all() -> Vec<(&'static str, &'static str)> {
                 vec![$((

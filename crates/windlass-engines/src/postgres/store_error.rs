@@ -1,4 +1,4 @@
-//! What PostgreSQL may answer instead of a result, in the words of the engine seam.
+//! Errors of PostgreSQL, and what they mean as errors of an engine.
 
 use std::fmt;
 
@@ -8,14 +8,15 @@ use windlass_core::error::EngineError;
 
 use super::tls;
 
-/// What a step gives.
+/// The result of one step against the server.
 pub(super) type StoreResult<T> = Result<T, StoreError>;
 
 /// Why a step failed.
 pub(super) enum StoreError {
-    /// The server said no. Whatever the statement or its transaction had written is undone.
+    /// The server refused. All writes of the statement or its transaction are undone.
     Refused(Box<DbError>),
-    /// The connection broke or was never there. A statement that was sent may have been done all the same.
+    /// The connection broke or never existed. A statement that was sent may have been executed all the
+    /// same.
     Lost(String),
     /// Nothing could be sent.
     Unreachable(String),
@@ -23,7 +24,8 @@ pub(super) enum StoreError {
     Engine(EngineError),
 }
 
-/// For logs: of what the server said only its message and code. Its detail may hold a whole row, payload and all.
+/// For logs: of the server's error only its message and code. Its detail may hold a whole row, payload and
+/// all.
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -42,25 +44,25 @@ fn said(error: &DbError) -> String {
 impl StoreError {
     /// Whether one row of a batch may be the cause, so that the others should be tried without it.
     pub(super) fn is_about_data(&self) -> bool {
-        // Class 22 is about values, 23 about constraints, 54 about sizes, P0 is what a user's own trigger says.
+        // Class 22 is about values, 23 about constraints, 54 about sizes; P0 comes from a user's own trigger.
         let Self::Refused(error) = self else { return false };
         !is_misrouted(error)
             && !is_full_of_notifications(error)
             && ["22", "23", "54", "P0"].iter().any(|class| error.code().code().starts_with(class))
     }
 
-    /// Whether a day of the history was made while a row was on its way to the default part, where it may not lie any
-    /// more. Nothing is wrong with the row: done again, it finds its day.
+    /// Whether a day of the history was created while a row was on its way to the default partition, where
+    /// it may not lie any more. The row itself is fine: a second try finds its day.
     pub(super) fn is_about_a_new_day(&self) -> bool {
         matches!(self, Self::Refused(error) if is_misrouted(error))
     }
 
-    /// Whether somebody holds a lock for longer than we wait.
+    /// Whether another session holds a lock for longer than this one waits.
     pub(super) fn is_locked(&self) -> bool {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::LOCK_NOT_AVAILABLE)
     }
 
-    /// Whether the server ended this one of several who waited for each other, so that the others can go on.
+    /// Whether the server ended this transaction in a deadlock, so that the others can go on.
     pub(super) fn is_deadlock(&self) -> bool {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::T_R_DEADLOCK_DETECTED)
     }
@@ -75,7 +77,7 @@ impl StoreError {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::QUERY_CANCELED)
     }
 
-    /// Whether what is in the way passes by itself. What took too long would take too long again.
+    /// Whether the cause passes by itself. A statement that took too long would take too long again.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Refused(error) => !self.is_timed_out() && refused(error).is_passing(),
@@ -84,8 +86,8 @@ impl StoreError {
         }
     }
 
-    /// The same for a statement that commits by itself, or for a commit: a lost answer leaves open whether it
-    /// happened.
+    /// The error of a statement that commits by itself, or of a commit: a lost answer leaves open whether
+    /// it happened.
     pub(super) fn of_commit(self) -> Self {
         match self {
             Self::Lost(why) => Self::Engine(EngineError::Unknown { why }),
@@ -98,7 +100,8 @@ impl StoreError {
 }
 
 impl StoreError {
-    /// The same after another part of the same call was committed: whoever called must ask what it holds.
+    /// The error after another part of the same call was committed: the caller must ask the store what
+    /// happened.
     pub(super) fn after_write(self) -> Self {
         match EngineError::from(self) {
             error if error.is_unknown() => Self::Engine(error),
@@ -107,19 +110,20 @@ impl StoreError {
     }
 }
 
-/// A check that has no name is the bounds of a part; all of ours have one.
+/// Whether a row fell outside its partition: that check has no name, and all checks of the schema have one.
 fn is_misrouted(error: &DbError) -> bool {
     *error.code() == SqlState::CHECK_VIOLATION && error.constraint().is_none()
 }
 
-/// Somebody listens in a transaction that does not end, so notifications pile up until no commit that sends one succeeds.
-/// Guarded by `while_no_notification_can_be_sent_retries_fail_and_are_not_given_up`.
+/// Whether the notification queue is full. A session listens in a transaction that does not end, so
+/// notifications pile up until no commit that sends one succeeds. Guarded by
+/// `while_no_notification_can_be_sent_retries_fail_and_are_not_given_up`.
 fn is_full_of_notifications(error: &DbError) -> bool {
     *error.code() == SqlState::PROGRAM_LIMIT_EXCEEDED && error.message().contains("NOTIFY")
 }
 
-/// The server ends this session: somebody stops it, or it was idle for too long. It says so between statements, too, so
-/// a commit may just have been done.
+/// Whether the server ended this session: an operator stops the server, or the session was idle for too
+/// long. The server says so between statements, too, so a commit may just have been done.
 fn ends_session(error: &DbError) -> bool {
     matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
@@ -134,20 +138,20 @@ impl From<tokio_postgres::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Why there is no connection to the server at this place.
+    /// The reason why there is no connection to the server at this address.
     pub(super) fn connecting(error: PoolError, place: &str) -> Self {
         match error {
             PoolError::Backend(error) => Self::connecting_to(error, place),
             PoolError::Timeout(TimeoutType::Wait) => Self::Unreachable(
-                "all connections of this process are busy; allow it more of them, or ask for less at once"
+                "all connections of this process are busy; raise their limit, or make fewer calls at once"
                     .into(),
             ),
-            PoolError::Timeout(_) => not_connected("it takes a connection and does not answer", place),
+            PoolError::Timeout(_) => not_connected("it accepts a connection and does not answer", place),
             other => Self::Unreachable(other.to_string()),
         }
     }
 
-    /// The same, without a pool.
+    /// The same reason, for a connection without a pool.
     pub(super) fn connecting_to(error: tokio_postgres::Error, place: &str) -> Self {
         if let Some(advice) = tls::advice(&error, place) {
             return Self::Engine(advice);
@@ -160,7 +164,8 @@ impl StoreError {
 }
 
 fn not_connected(why: &str, place: &str) -> StoreError {
-    // The driver has no other way to tell these apart. What it cannot send at all helps nobody to try again.
+    // The driver has no other way to tell these apart. An error before anything was sent comes back on each
+    // try.
     if why.starts_with("invalid configuration") || why.starts_with("authentication error") {
         let why = format!("no login at {place} ({why}); check user and password of the database URL");
         return StoreError::Engine(EngineError::Unusable { why });
@@ -190,23 +195,25 @@ fn refused(error: &DbError) -> EngineError {
     said_no(error.code().code(), error.message(), error.hint(), error.constraint())
 }
 
-/// What the server's no means, whichever library has heard it.
+/// The meaning of a server's error, for each library that reads one.
 pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Option<&str>) -> EngineError {
     let unusable = |why: String| EngineError::Unusable { why };
     match code {
         "28000" if asks_for_tls(said) => unusable(format!(
-            "the server does not let this user in without TLS ({said}); write sslmode=require in the database URL, or \
-             sslmode=verify-full with sslrootcert to be sure who answers, and check pg_hba.conf"
+            "the server refuses this user without TLS ({said}); write sslmode=require in the database URL, or \
+             sslmode=verify-full with sslrootcert to verify the server, and check pg_hba.conf"
         )),
         "28P01" | "28000" => unusable(format!(
-            "the server does not let this user in ({said}); check user and password of the database URL, and pg_hba.conf"
+            "the server refuses this user ({said}); check user and password of the database URL, and pg_hba.conf"
         )),
-        "3D000" => unusable(format!("{said}; make it with `createdb`, or name another in the database URL")),
+        "3D000" => {
+            unusable(format!("{said}; create it with `createdb`, or name another in the database URL"))
+        }
         "42501" => unusable(format!(
             "this user lacks a right ({said}); grant it what docs/engines/postgres.md lists, or run `windlass migrate` once as a user who may create tables"
         )),
         "42P01" | "3F000" | "42703" | "42883" => unusable(format!(
-            "the schema is not there or not up to date ({said}); run `windlass migrate` with a user that may create tables"
+            "the schema is missing or out of date ({said}); run `windlass migrate` with a user that may create tables"
         )),
         "25006" => EngineError::Unavailable {
             why: format!(
@@ -214,21 +221,21 @@ pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Op
                  in the database URL with target_session_attrs=read-write"
             ),
         },
-        // This process stood still for longer than the server waits; it goes on with another session. Guarded by
-        // `a_transaction_that_the_server_ended_for_its_silence_is_made_again`.
+        // This process stood still for longer than the server waits; it goes on with another session. Guarded
+        // by `a_transaction_that_the_server_ended_for_its_silence_is_made_again`.
         "25P03" | "25P04" => EngineError::Unavailable { why: format!("{said} ({code})") },
         "54000" if said.contains("NOTIFY") => EngineError::Unavailable {
             why: format!(
-                "{said}; a session listens in an open transaction: find it in pg_stat_activity, and end it"
+                "{said}; a session that listens has an open transaction; find it in pg_stat_activity, and end it"
             ),
         },
         "53100" => EngineError::Full {
-            why: format!("free some space on the server's disk; it goes on by itself then ({said})"),
+            why: format!("free some space on the server's disk; jobs then go on without a restart ({said})"),
         },
-        // As above: a check without a name is the bounds of a part.
-        "23514" if constraint.is_none() => {
-            EngineError::Unavailable { why: format!("a day of the history was made just now ({said})") }
-        }
+        // As above: a check without a name is the bounds of a partition.
+        "23514" if constraint.is_none() => EngineError::Unavailable {
+            why: format!("a day of the history was created just now; try again ({said})"),
+        },
         other if other.starts_with("WL") => EngineError::Refused(match hint {
             Some(hint) => format!("{said}; {hint}"),
             None => said.to_owned(),
@@ -240,12 +247,12 @@ pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Op
     }
 }
 
-/// The server says how the session came that it does not let in; before version 14 in other words.
+/// Whether the server refused a session for its lack of TLS. Before version 14 it says so in other words.
 fn asks_for_tls(said: &str) -> bool {
     said.contains("pg_hba.conf") && (said.ends_with("no encryption") || said.ends_with("SSL off"))
 }
 
-/// An error and what caused it, in one line: the driver keeps the interesting half in the source.
+/// An error and its causes, on one line: the driver keeps the interesting half in the source.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -267,7 +274,7 @@ mod tests {
         tokio::spawn(connection);
         let refused = "CREATE TEMP TABLE wallets (payload text CHECK (payload = '')); INSERT INTO wallets VALUES ('my pin')";
         let error = client.batch_execute(refused).await.unwrap_err();
-        assert!(format!("{error:?}").contains("my pin"), "the server does tell the row: {error:?}");
+        assert!(format!("{error:?}").contains("my pin"), "the server does report the row: {error:?}");
         let logged = format!("{:?}", StoreError::from(error));
         assert!(logged.contains("violates check constraint") && logged.contains("23514"), "{logged}");
         assert!(!logged.contains("my pin"), "{logged}");

@@ -1,7 +1,7 @@
-//! How connections are protected on the way: TLS with rustls, by the words that every client of PostgreSQL knows.
+//! Protection of connections: TLS with rustls, by the options that every client of PostgreSQL knows.
 //!
-//! [`settings`] reads them from the database URL, [`verify`] decides whether a server's certificate will do, and here
-//! files become a connector and refusals become advice.
+//! [`settings`] reads them from the database URL, and [`verify`] decides whether a server's certificate is
+//! accepted. This module turns files into a connector and refusals into advice.
 
 mod settings;
 mod verify;
@@ -21,14 +21,14 @@ use settings::Identity;
 pub(super) use settings::{TlsSettings, take as take_settings};
 use verify::Verifier;
 
-/// What makes a connection's TLS.
+/// The TLS connector of a connection.
 pub(super) type Tls = tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Reads the files that the settings name.
 pub(super) fn connector(settings: &TlsSettings) -> Result<Tls> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(Verifier::new(&settings.trust, &provider)?);
-    // Our verifier asks the same questions as the library's own, but for those that the settings leave out.
+    // Our verifier makes the same checks as the library's own, but for those that the settings leave out.
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider has ciphers for both versions")
@@ -38,12 +38,16 @@ pub(super) fn connector(settings: &TlsSettings) -> Result<Tls> {
         None => builder.with_no_client_auth(),
         Some(Identity { certificate, key }) => builder
             .with_client_auth_cert(certificates("sslcert", certificate)?, private_key(key)?)
-            .map_err(|error| unusable(format!("sslcert and sslkey do not belong together ({error})")))?,
+            .map_err(|error| {
+                unusable(format!(
+                    "sslcert and sslkey do not match ({error}); name a certificate and its own key"
+                ))
+            })?,
     };
     Ok(Tls::new(config))
 }
 
-/// All certificates of a file. One that is named and not there is an error in every mode.
+/// Reads all certificates of a file. A file that is named and missing is an error in every mode.
 fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let wrong = |why: &dyn Error| {
         let path = path.display();
@@ -72,7 +76,7 @@ fn unusable(why: String) -> EngineError {
     EngineError::Unusable { why }
 }
 
-/// What to tell somebody whose connection failed because of TLS; nothing if that was not the reason.
+/// The advice for a connection that failed because of TLS; nothing if that was not the reason.
 pub(super) fn advice(error: &tokio_postgres::Error, place: &str) -> Option<EngineError> {
     let mut cause = error.source();
     while let Some(source) = cause {
@@ -81,12 +85,12 @@ pub(super) fn advice(error: &tokio_postgres::Error, place: &str) -> Option<Engin
         }
         cause = source.source();
     }
-    // The driver has no other way to tell.
+    // The driver has no other way to report it.
     let told = error.source().map(ToString::to_string);
     told.filter(|told| told == "server does not support TLS").map(|_| {
         unusable(format!(
             "expected TLS at {place}, as sslmode asks, got a server without it; set ssl = on on the server, or \
-             sslmode=prefer in the database URL if nobody can listen on the way"
+             sslmode=prefer in the database URL if the network is trusted"
         ))
     })
 }
@@ -108,7 +112,7 @@ fn advice_on(refusal: &rustls::Error, place: &str) -> EngineError {
                  connect by a name that the certificate has as a subject alternative name, or use sslmode=verify-ca"
             ),
             _ => format!(
-                "expected a good certificate of {place}, got one that is not ({refusal}); have a new one made for the server"
+                "expected a valid certificate of {place}, got an invalid one ({refusal}); issue a new one for the server"
             ),
         }),
         rustls::Error::AlertReceived(_) => unusable(format!(

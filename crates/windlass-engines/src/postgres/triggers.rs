@@ -1,6 +1,6 @@
-//! Completion triggers, their marks, and the jobs that they enqueue. A look is one transaction: it locks the
-//! trigger, and reads its marks and what is left of the group by one statement. See
-//! `migrations/0001_schema/triggers.sql` for what marks are.
+//! Completion triggers, their marks, and the jobs that they enqueue. Each evaluation is one transaction. It
+//! locks the trigger, and reads its marks and the unfinished jobs of the group by one statement. For what
+//! marks are, see `migrations/0001_schema/triggers.sql`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant as Moment;
@@ -31,10 +31,11 @@ use super::value::{
 };
 use super::{PostgresEngine, Store};
 
-/// How often a look is made again because it and somebody's transaction waited for each other, and the server
+/// How often an evaluation is repeated because it and another transaction formed a deadlock, and the server
 /// ended ours.
 const DEADLOCKS_MAX: u32 = 5;
-/// So many marks are taken away by one look. There are only more if nobody has looked for long.
+/// One evaluation removes at most this number of marks. There are more only if the trigger was not
+/// evaluated for long.
 const MARKS_AT_ONCE: usize = 100_000;
 
 #[async_trait]
@@ -59,14 +60,14 @@ impl CompletionTriggers for PostgresEngine {
 }
 
 impl Store {
-    /// Tells this process, after the commit, that somebody should look.
+    /// Notifies this process, after the commit, that a trigger has to be evaluated.
     pub(super) fn notify_of_triggers(&self, is_marked: bool) {
         if is_marked {
             self.listeners.tell(&Hint::Trigger);
         }
     }
 
-    /// A waiting job falls due at another time: marks the triggers that it held.
+    /// Marks the triggers that a waiting job held up, when its due time changes.
     pub(super) async fn mark_put_off(
         &self,
         tx: &Tx,
@@ -103,8 +104,11 @@ impl Store {
             if let Err(fault) =
                 conn.query(&self.sql.trim_marks, &[texts(&names), small_number(&at_most)]).await
             {
-                // The others are read all the same.
-                tracing::debug!(?fault, "marks of completion triggers that cannot be read stay");
+                // The other triggers are returned all the same.
+                tracing::debug!(
+                    ?fault,
+                    "trimming the marks of unreadable completion triggers failed; the marks stay"
+                );
             }
         }
         Ok(read)
@@ -119,7 +123,7 @@ impl Store {
             read.any = row.try_get(1)?;
             let look_at = row.try_get::<_, Option<Instant>>(7)?.map(|at| at.0);
             let Some(name) = row.try_get::<_, Option<&str>>(2)? else { continue };
-            // A name that was damaged must not keep the others from being read.
+            // A damaged name must not keep the other triggers from being read.
             let Ok(name) = TriggerName::parse(name) else { continue };
             if matches!(which, WhichTriggers::Marked(_)) && !may_look(look_at, read.now) {
                 read.next = read.next.into_iter().chain(look_at).min();
@@ -179,7 +183,7 @@ impl Store {
             tx.query(&self.sql.remove_triggers, &[texts(&removed)]).await?;
         }
         let saved = self.save_triggers(tx, &saving).await?;
-        // Somebody has stored one of the same name at the same time.
+        // Another process stored a trigger of the same name at the same time.
         for (change, answer) in changes.iter().zip(&mut answers) {
             let is_saved = change.to.is_none() || saved.contains(change.name.as_str());
             if matches!(answer, TriggerChanged::Done { .. }) && !is_saved {
@@ -189,7 +193,7 @@ impl Store {
         Ok(answers)
     }
 
-    /// How many new ones fit in; only asked for if there are any.
+    /// How many new triggers may be stored; counted only if the changes have new ones.
     async fn room_for_triggers(&self, tx: &Tx, changes: &[TriggerChange]) -> StoreResult<u64> {
         if changes.iter().all(|change| change.read > 0) {
             return Ok(0);
@@ -229,7 +233,8 @@ impl Store {
         Ok(saved.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Each in a transaction of its own: one that takes long, or fails, keeps none of the others.
+    /// Evaluates each trigger in a transaction of its own: one that takes long, or fails, holds up none of
+    /// the others.
     pub(super) async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> StoreResult<Vec<TriggerFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
@@ -241,8 +246,8 @@ impl Store {
         Ok(fired)
     }
 
-    /// A look failed. If the store can be written to, only this trigger is the worse for it, and the others are
-    /// looked at; else nothing is.
+    /// Postpones a trigger whose evaluation failed. If the store can be written to, only this trigger is
+    /// affected, and the others are evaluated; otherwise none is.
     async fn postpone_trigger(&self, firing: &TriggerFiring, fault: StoreError) -> StoreResult<TriggerFired> {
         let passes = fault.is_passing();
         let (name, now, micros) =
@@ -259,7 +264,7 @@ impl Store {
             return Err(fault);
         }
         let error = EngineError::from(fault);
-        tracing::error!(trigger = name, %error, "a look at a completion trigger failed; it is made again later");
+        tracing::error!(trigger = name, %error, "evaluating a completion trigger failed; it is retried later");
         Ok(TriggerFired::Later)
     }
 
@@ -267,12 +272,15 @@ impl Store {
         for _ in 0..DEADLOCKS_MAX {
             match self.try_to_fire(firing, None).await {
                 Err(fault) if fault.is_deadlock() => {
-                    tracing::debug!(?fault, "a completion trigger is looked at again");
+                    tracing::debug!(
+                        ?fault,
+                        "evaluating a completion trigger ended in a deadlock; trying again"
+                    );
                 }
-                // Whoever has added a check or a trigger of its own to our tables refuses the job, and not
-                // the trigger.
+                // A check or a trigger that a user has added to our tables refuses the job, and not the
+                // completion trigger.
                 Err(fault) if fault.is_about_data() => {
-                    let why = format!("the store does not take it: {}", EngineError::from(fault));
+                    let why = format!("the store refused its row: {}", EngineError::from(fault));
                     let refused = EnqueueAnswer::Refused(Refusal::Malformed { why });
                     return self.try_to_fire(firing, Some(refused)).await;
                 }
@@ -305,7 +313,7 @@ impl Store {
     ) -> StoreResult<TriggerFired> {
         let name = firing.name.as_str();
         let rows = tx.query(&self.sql.lock_free_trigger, &[text(&name)]).await?;
-        // Somebody else is at it, or it is gone: who reads again knows.
+        // Another process has it locked, or it is gone: the next read shows which.
         let Some(row) = rows.first() else { return Ok(TriggerFired::Later) };
         if row.try_get::<_, i64>(0)?.unsigned_abs() != firing.read {
             return Ok(TriggerFired::Changed);
@@ -322,8 +330,8 @@ impl Store {
         let look_at = maybe(Some(look_again(now, began.elapsed())));
         let taken = &seen[..seen.len().min(MARKS_AT_ONCE)];
         tx.query(&self.sql.unmark_trigger, &[text(&name), numbers(&taken), instant(&look_at)]).await?;
-        // All of them belong to one trigger: only the look that takes the last ones away may fire, or it would
-        // fire for each part.
+        // All of them belong to one trigger: only the evaluation that removes the last ones may fire, or the
+        // trigger would fire for each part.
         if taken.len() < seen.len() {
             return Ok(TriggerFired::Later);
         }
@@ -333,10 +341,11 @@ impl Store {
         }
     }
 
-    /// What is left of the group, and the marks that were there at that very moment, or one more than are
-    /// taken away. Guarded by `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`:
-    /// marks that were read by a statement before would leave out one whose job the next statement sees as
-    /// ended, and the trigger would fire once more for it.
+    /// Returns what is left of the group, and the marks that were stored at that very moment, or one more
+    /// than are removed. Guarded by
+    /// `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`: marks that an earlier
+    /// statement had read would leave out one whose job the next statement sees as ended, and the trigger
+    /// would fire once more for it.
     async fn left_of(&self, tx: &Tx, spec: &CompletionTrigger) -> StoreResult<(Left, Vec<i64>)> {
         let (now, wait) = (self.now_param(), spec.wait_for_retries);
         let (of, name) = (spec.watch.name(), spec.name.as_str());
@@ -349,7 +358,7 @@ impl Store {
         let params = [text(&of), instant(&now), flag(&wait), text(&name), small_number(&at_most)];
         let rows = tx.query(statement, &params).await?;
         let Some(row) = rows.first() else { return Ok((Left::default(), Vec::new())) };
-        // What runs is among what is due, so nothing is asked about it apart.
+        // Running jobs are among the due ones, so there is no separate query for them.
         let left = Left { running: false, could_run: row.try_get(0)?, unfinished: row.try_get(1)? };
         Ok((left, row.try_get(2)?))
     }

@@ -1,5 +1,5 @@
-//! How values cross the wire: each with its type said, so that a statement needs no round trip to be prepared where
-//! a pooler stands in between.
+//! Values on the wire. Each is sent with its type, so that a statement needs no round trip to be prepared
+//! where a pooler is in between.
 
 use std::error::Error;
 
@@ -38,7 +38,8 @@ params! {
     ctid_cache: TID_ARRAY;
 }
 
-/// Microseconds between the start of 1970, from which we count, and that of 2000, from which PostgreSQL does.
+/// Microseconds between the start of 1970, from which we count, and that of 2000, from which PostgreSQL
+/// does.
 const TO_2000: i64 = 946_684_800_000_000;
 
 /// An instant as PostgreSQL's `timestamptz`.
@@ -46,7 +47,7 @@ const TO_2000: i64 = 946_684_800_000_000;
 pub(super) struct Instant(pub(super) Timestamp);
 
 impl Instant {
-    /// After everything.
+    /// The instant after every other.
     pub(super) const FUTURE: Self = Self(Timestamp::from_micros(i64::MAX));
 }
 
@@ -146,12 +147,13 @@ impl<'a> FromSql<'a> for Bits {
     }
 }
 
-/// Where a row lies in its table, as PostgreSQL's `tid`. It is there until somebody writes the row again.
+/// The position of a row in its table, as PostgreSQL's `tid`. It is valid until a transaction writes the
+/// row again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Ctid([u8; 6]);
 
 impl Ctid {
-    /// The page that it lies on.
+    /// The page of the position.
     pub(super) fn page(self) -> [u8; 4] {
         let [a, b, c, d, ..] = self.0;
         [a, b, c, d]
@@ -191,7 +193,7 @@ pub(super) fn micros(span: std::time::Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A count as PostgreSQL's `integer`; one that does not fit counts as the largest that does.
+/// A count as PostgreSQL's `integer`; a count that does not fit becomes the largest that does.
 pub(super) fn int4(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }

@@ -1,7 +1,9 @@
-//! In a transaction of `sqlx`: jobs that come and end together with what the application writes. The same as
-//! [`enqueue_in`](super::enqueue_in) and [`complete_in`](super::complete_in), which speak `tokio-postgres`.
+//! Enqueues and completes jobs in a transaction of `sqlx`, together with the writes of the application. It
+//! is the counterpart of [`enqueue_in`](super::enqueue_in) and [`complete_in`](super::complete_in) for
+//! `tokio-postgres`.
 //!
-//! The functions of the schema do all of it, as they do for every other language; here is how `sqlx` calls them.
+//! The functions of the schema do all the work, as they do for every other language. This module calls them
+//! by `sqlx`.
 
 use sqlx::postgres::{PgDatabaseError, PgRow, Postgres};
 use sqlx::{AssertSqlSafe, Row, Transaction};
@@ -14,12 +16,13 @@ use windlass_core::settle::Settled;
 use super::inside::{answered, complete_statement, enqueue_statement, settled, written};
 use super::store_error::said_no;
 
-/// Puts jobs in together with the caller's own writes: committed with them, or gone with them. There is no receipt, since
-/// the caller's transaction itself says whether it happened; who needs one has [`enqueue_request_in`].
+/// Enqueues jobs together with the caller's own writes: they are committed or rolled back together. There
+/// is no receipt, since the caller's transaction itself says whether it happened. A caller that needs one
+/// uses [`enqueue_request_in`].
 ///
-/// `schema` is `windlass` unless the engine was given another. A job with a key waits for whoever has put one in with
-/// the same key and has not yet committed. An error ends the transaction, as all errors of PostgreSQL do; a refusal does
-/// not, and is an answer.
+/// `schema` is `windlass` unless the engine was given another. A job with a key waits for an uncommitted
+/// transaction that has enqueued a job with the same key. An error ends the transaction, as all errors of
+/// PostgreSQL do. A refusal does not: it is an answer.
 pub async fn enqueue_in(
     tx: &mut Transaction<'_, Postgres>,
     schema: &str,
@@ -28,8 +31,8 @@ pub async fn enqueue_in(
     enqueue(tx, schema, &jobs, None).await
 }
 
-/// The same under a request id: if it is not known whether the transaction was committed, repeating all of it under
-/// the same id within an hour makes no second job.
+/// Enqueues jobs under a request id. If it is not known whether the transaction was committed, repeating
+/// all of it under the same id within an hour creates no second job.
 pub async fn enqueue_request_in(
     tx: &mut Transaction<'_, Postgres>,
     schema: &str,
@@ -38,8 +41,8 @@ pub async fn enqueue_request_in(
     enqueue(tx, schema, &request.jobs, Some(request.request)).await
 }
 
-/// Ends a job as succeeded together with the caller's own writes, if the claim still holds. If it does not, nothing is
-/// written, and the caller should roll back: another worker has the job now.
+/// Completes a job as succeeded together with the caller's own writes, if the claim still holds. If it does
+/// not, nothing is written, and the caller should roll back: another worker has the job now.
 ///
 /// A key that the job held is free once the transaction is committed.
 pub async fn complete_in(tx: &mut Transaction<'_, Postgres>, schema: &str, fence: Fence) -> Result<Settled> {
@@ -79,12 +82,13 @@ fn read_answer(row: &PgRow) -> std::result::Result<EnqueueAnswer, sqlx::Error> {
     Ok(answered(answer, id, row.try_get(2)?, row.try_get(3)?))
 }
 
-/// As a text, which the statement casts: the library's own type for it is a feature that a caller may not want.
+/// An id as text, which the statement casts: the library's own type for it is a feature that a caller may
+/// not want.
 fn uuid(bytes: [u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(bytes))
 }
 
-/// What the server said, or that nobody knows: the caller's transaction tells what was written.
+/// The server's error, or an unknown outcome: the caller's transaction shows what was written.
 fn fault(error: sqlx::Error) -> EngineError {
     match error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>()) {
         Some(said) => said_no(said.code(), said.message(), said.hint(), said.constraint()),

@@ -1,4 +1,4 @@
-//! Workers come, show heartbeats, and leave.
+//! Workers: registration, heartbeats, and retirement.
 
 use std::time::Duration;
 
@@ -21,10 +21,11 @@ use super::conn::{Conn, Tx};
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, maybe, micros, number, text, texts, uuid};
 
-/// How many parked jobs a newcomer lets through in one transaction, and in how many; a sweep does the rest.
+/// How many parked jobs a new worker lets through in one transaction, and in how many transactions; a sweep
+/// does the rest.
 const LET_THROUGH: u32 = 1_000;
 const LET_THROUGH_TIMES: u32 = 10;
-/// How long a heartbeat waits for it.
+/// How long a heartbeat waits for that.
 const LET_THROUGH_WITHIN: Duration = Duration::from_secs(5);
 
 impl Store {
@@ -84,7 +85,8 @@ impl Store {
         };
         drop(conn);
         if was_late {
-            // While it was silent, a sweep may have parked its jobs for want of a handler.
+            // While the worker was silent, a sweep may have parked its jobs, since no live worker handled
+            // them.
             self.let_through_in_time(type_names(row.try_get(1)?)).await;
         }
         let now = row.try_get::<_, Instant>(2)?.0;
@@ -94,16 +96,17 @@ impl Store {
         Ok(HeartbeatAnswer { beat: Liveness::Alive { cancel }, members, now })
     }
 
-    /// The heartbeat is stored by now: a look that fails must not make the worker believe that it is not.
+    /// Reads the requests to stop. The heartbeat is stored by now: a query that fails must not make the
+    /// worker believe that it is not.
     async fn asked_to_stop_if_known(&self, conn: &Conn, worker: Bits) -> Vec<Fence> {
         self.asked_to_stop_on(conn, worker).await.unwrap_or_else(|fault| {
-            tracing::warn!(?fault, "a heartbeat did not learn what was asked to stop; the next one will");
+            tracing::warn!(?fault, "reading the requests to stop failed; the next heartbeat reads them");
             Vec::new()
         })
     }
 
-    /// A worker that comes back late must not wait for this for long: its heartbeat is what counts. What takes longer
-    /// goes on beside it.
+    /// Lets parked jobs through, within a time limit. A worker that comes back late must not wait long for
+    /// it, since its heartbeat counts. Longer work goes on in the background.
     async fn let_through_in_time(&self, types: Vec<TypeName>) {
         if let Some(store) = self.myself.upgrade() {
             let work = tokio::spawn(async move { store.let_through_soon(&types).await });
@@ -111,10 +114,14 @@ impl Store {
         }
     }
 
-    /// The worker is in by now: whether this succeeds does not change that, and a sweep does what is left.
+    /// Lets parked jobs through, and only logs a failure. The worker is registered by now: whether this
+    /// succeeds does not change that, and a sweep does the rest.
     async fn let_through_soon(&self, types: &[TypeName]) {
         if let Err(fault) = self.let_through_handled(types).await {
-            tracing::warn!(?fault, "jobs that waited for a handler were not let through; a sweep will");
+            tracing::warn!(
+                ?fault,
+                "letting through jobs that waited for a handler failed; the next sweep does it"
+            );
         }
     }
 
@@ -130,7 +137,7 @@ impl Store {
         Ok(())
     }
 
-    /// Which running jobs of a worker were asked to stop.
+    /// Returns the running jobs of a worker that were asked to stop.
     pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> StoreResult<Vec<Fence>> {
         let conn = self.heart.get().await?;
         self.asked_to_stop_on(&conn, worker.into()).await
@@ -141,8 +148,8 @@ impl Store {
         rows.iter().map(read_fence).collect()
     }
 
-    /// Whether a worker may claim: registered and not declared dead. One whose lease ran out may still come back
-    /// until somebody declares it dead.
+    /// Whether a worker may claim: it is registered and not declared dead. A worker whose lease expired may
+    /// still come back until another process declares it dead.
     pub(super) async fn is_alive(&self, conn: &Conn, worker: WorkerId) -> StoreResult<bool> {
         let worker = Bits::from(worker);
         Ok(!conn.query(&self.sql.find_worker, &[uuid(&worker)]).await?.is_empty())
@@ -173,7 +180,7 @@ impl Store {
         self.write_moves(tx, now, moves, &locked.keys).await
     }
 
-    /// All workers that were not declared dead or let out.
+    /// Returns all workers that were not declared dead or retired.
     pub(super) async fn workers(&self) -> StoreResult<Vec<WorkerSighting>> {
         let conn = self.work.get().await?;
         self.sightings(&conn).await
@@ -222,14 +229,14 @@ fn read_sighting(row: &Row) -> StoreResult<WorkerSighting> {
         beats: unsigned(row.try_get(11)?),
         silent_for: now.since(seen_at),
         expired: row.try_get::<_, Instant>(10)?.0 <= now,
-        // A server knows nothing of the processes that talk to it; the lease decides.
+        // A server knows nothing of the processes behind its sessions; the lease decides.
         proof: ProofOfLife::None,
         running: unsigned(row.try_get(12)?),
         clock_ahead_micros: row.try_get(15)?,
     })
 }
 
-/// One set of duties, and how many could do them.
+/// Reads one set of duties, and how many workers could do them.
 fn read_others(row: &Row) -> StoreResult<Option<Others>> {
     let Some(duties) = row.try_get::<_, Option<Vec<&str>>>(4)? else { return Ok(None) };
     let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! What people do to jobs and queues.
+//! Acts of operators on jobs and queues.
 
 use std::time::Duration;
 

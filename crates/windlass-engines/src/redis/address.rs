@@ -1,4 +1,4 @@
-//! Where a Redis URL leads: one server, or several of which one has the data.
+//! The servers of a Redis URL: one, or several of which one has the data.
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 use rustls::crypto::CryptoProvider;
@@ -11,11 +11,12 @@ use super::store_error::{StoreError, StoreResult};
 #[derive(Clone)]
 pub struct Address {
     hosts: Vec<ConnectionInfo>,
-    /// The authority that signed the servers' certificates, as PEM, if the system does not know it.
+    /// The PEM certificate of the authority that signed the servers' certificates, if the system does not
+    /// know it.
     authority: Option<Vec<u8>>,
 }
 
-/// A URL may hold a password, so only places are printed.
+/// Prints only hosts and ports, since a URL may contain a password.
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Address({})", self.place())
@@ -23,46 +24,46 @@ impl std::fmt::Debug for Address {
 }
 
 impl Address {
-    /// Reads `redis://user:password@host:port,host:port/database`; `rediss://` asks for TLS.
+    /// Parses `redis://user:password@host:port,host:port/database`; `rediss://` selects TLS.
     pub fn parse(url: &str) -> Result<Self> {
         let hosts: Result<Vec<_>> = one_url_a_host(url)?.iter().map(|url| read(url)).collect();
         Ok(Self { hosts: hosts?, authority: None })
     }
 
-    /// The same with the authority that signed the servers' certificates.
+    /// Sets the authority that signed the servers' certificates.
     pub(super) fn with_authority(self, authority: Option<Vec<u8>>) -> Self {
         Self { authority, ..self }
     }
 
-    /// Where it leads to, for people to read: without any password.
+    /// The hosts and ports, for people to read: without any password.
     pub fn place(&self) -> String {
         let places: Vec<_> = self.hosts.iter().map(|host| host.addr().to_string()).collect();
         places.join(", ")
     }
 
-    /// Each of the hosts by itself.
+    /// Each of the hosts as an address of its own.
     pub(super) fn each(&self) -> impl Iterator<Item = Self> {
         self.hosts.iter().map(|host| Self { hosts: vec![host.clone()], authority: self.authority.clone() })
     }
 
-    /// How many hosts are named.
+    /// The number of hosts.
     pub(super) fn count(&self) -> usize {
         self.hosts.len()
     }
 
-    /// A client of one of the hosts, counted round and round.
+    /// Creates a client of one of the hosts; the index wraps around.
     pub(super) fn client(&self, host: usize) -> StoreResult<Client> {
         self.client_of(self.hosts[host % self.hosts.len()].clone())
     }
 
-    /// A client of the place that a cluster has told us.
+    /// Creates a client of a server that a cluster has named.
     pub(super) fn client_at(&self, place: &str) -> StoreResult<Client> {
         let wrong =
-            || StoreError::Unreachable(format!("the cluster names a server at {place:?}, which is no place"));
+            || StoreError::Unreachable(format!("expected host:port from the cluster, got {place:?}"));
         let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let first = &self.hosts[0];
-        // A server that does not know its own name leaves it out: it is the one that was asked.
+        // A server that does not know its own name leaves it out: then it means the server that was queried.
         let host = if host.is_empty() { host_of(first.addr()) } else { host.to_owned() };
         let addr = match first.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -74,9 +75,10 @@ impl Address {
     }
 
     fn client_of(&self, info: ConnectionInfo) -> StoreResult<Client> {
-        // The driver would tell its name, by a command that Redis 7.2 brought.
+        // Otherwise the driver sends its name, by a command that was introduced in Redis 7.2.
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
-        // Without it a claim that follows an enqueue waits in this machine until the enqueue was acknowledged.
+        // Without it a claim that follows an enqueue waits in this machine until the enqueue was
+        // acknowledged.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let info = info.set_redis_settings(settings).set_tcp_settings(tcp);
         let place = info.addr().to_string();
@@ -94,10 +96,11 @@ impl Address {
     }
 }
 
-/// The driver takes the provider of the process, and panics if there is none. An application that has chosen one keeps it.
+/// Selects a TLS provider for the process if there is none. The driver takes the provider of the process, and
+/// panics if there is none. An application that has chosen a provider keeps it.
 fn choose_provider() {
     if CryptoProvider::get_default().is_none() {
-        // An error means that somebody else was faster, which is as good.
+        // An error means that another thread has installed a provider first, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
@@ -109,10 +112,10 @@ fn host_of(addr: &ConnectionAddr) -> String {
     }
 }
 
-/// The same URL once for each of its hosts.
+/// Splits a URL into one URL for each of its hosts.
 fn one_url_a_host(url: &str) -> Result<Vec<String>> {
     let Some((scheme, rest)) = url.split_once("://") else { return Err(no_url()) };
-    // A password may hold a comma; a host cannot.
+    // A password may contain a comma; a host cannot.
     let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(login, rest)| (login, rest));
     let (hosts, path) = rest.split_once('/').map_or((rest, ""), |(hosts, path)| (hosts, path));
     let at = if login.is_empty() { "" } else { "@" };
@@ -123,7 +126,7 @@ fn read(url: &str) -> Result<ConnectionInfo> {
     url.into_connection_info().map_err(|_| no_url())
 }
 
-/// The URL itself is not told: it may hold a password.
+/// The error does not contain the URL: it may contain a password.
 fn no_url() -> EngineError {
     EngineError::Refused(
         "expected a Redis URL such as redis://user:password@host:6379/0, or rediss:// for TLS, got something else; \

@@ -1,6 +1,7 @@
-//! Where a job lands, as an order that a script follows (`apply` in `lua/parts/ending.lua`). Core decides here; but what a
-//! job has gone through, and whether somebody asked it to stop, is known only where it is written. So core is asked with
-//! stand-ins, and the order says what changes and what stays.
+//! The order that tells a script how to change a job after a transition (`apply` in `lua/parts/ending.lua`).
+//! Core decides here. But what a job has gone through, and whether it was requested to stop, is known only
+//! inside the script. So core is called with placeholder values, and the order says which values change and
+//! which stay.
 
 use crate::kit::to_json;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::Counters;
 use windlass_core::settle::{AppliedTransition, AttemptReport, Place, Settlement, Transition, crash_error};
 
-/// What becomes of a running job.
+/// The changes of a running job.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Order {
     place: &'static str,
@@ -19,13 +20,13 @@ pub(super) struct Order {
     failures: i64,
     crashes: i64,
     holds: i64,
-    /// Due so many microseconds from now; nothing leaves the due time alone.
+    /// The new due time, in microseconds from now; `None` keeps the due time.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<i64>,
-    /// Behind which gate it waits, if no worker ever died of it, and if one did.
+    /// The gate that the job waits behind if no worker ever died while it ran the job, and if one did.
     gate: String,
     gate_if_crashed: String,
-    /// How the attempt ended, if it counts as one; also for a job that was asked to stop.
+    /// How the attempt ended, if it counts as an attempt; also for a job that was requested to stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     ending: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +35,7 @@ pub(super) struct Order {
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
-    /// What is noted instead of the output if the job's type keeps results.
+    /// The output that is stored instead if the job's type keeps results.
     #[serde(skip_serializing_if = "Option::is_none")]
     output_if_kept: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,13 +48,13 @@ pub(super) struct Order {
     retried: bool,
 }
 
-/// Stands for the due time that a job has.
+/// A placeholder for the job's current due time.
 const ITS_OWN_DUE: Timestamp = Timestamp::from_micros(-1);
-/// Stands for what a running job has gone through.
+/// A placeholder for the counters of a running job.
 const BEFORE: Counters = Counters { attempts: 1, failures: 0, crashes: 0, holds: 0 };
 
 impl Order {
-    /// What core decides for a settlement, as JSON; nothing for a plain success.
+    /// Core's decision for a settlement, as JSON; empty for a plain success.
     pub(super) fn of(settlement: Settlement) -> String {
         let is_plain = matches!(settlement.transition, Transition::Succeed { result: None })
             && settlement.report.output.is_none();
@@ -68,12 +69,12 @@ impl Order {
         to_json(&order)
     }
 
-    /// What core decides for a success that has nothing to tell.
+    /// Core's decision for a success without result and output.
     pub(super) fn plain_success() -> String {
         to_json(&Self::of_transition(&Transition::Succeed { result: None }))
     }
 
-    /// What core decides for a job that is given back by a worker that ends.
+    /// Core's decision for a job that a stopping worker gives back.
     pub(super) fn release() -> String {
         to_json(&Self::of_transition(&Transition::Release { started: true }))
     }
@@ -91,7 +92,7 @@ impl Order {
         order
     }
 
-    /// What core decides for a job whose worker died.
+    /// Core's decision for a job whose worker died.
     pub(super) fn after_crash(landing: AppliedTransition, before: Counters) -> String {
         let crashed = Some(AttemptEnding::Crashed.as_str());
         let mut order = Self::of_landing(landing, before);

@@ -1,5 +1,5 @@
-//! Calls: a script is sent with its arguments, and its answer is taken apart. What a script says of the store itself is
-//! handled here: that it has forgotten the script, that queues or types have changed, or that it is not the store that this
+//! Calls: sends a script with its arguments, and parses its answer. Handles what the answer says of the store
+//! itself: the server has lost the script, queues or types have changed, or it is not the store that this
 //! engine opened.
 
 use std::io::Write;
@@ -21,21 +21,21 @@ use super::script::Script;
 use super::store_epoch::{Gone, Opened};
 use super::store_error::{StoreError, StoreResult};
 
-/// What a script says among queues if it has marked a drain.
+/// The name among the queues of an answer that says that the script has marked a completion trigger.
 const MARKED: &str = "*";
 
-/// How often a call is made again because queues or types have changed meanwhile.
+/// How often a call is repeated because queues or types have changed meanwhile.
 pub(super) const STALE_MAX: usize = 20;
-/// How often it is made again because the store is another one.
+/// How often a call is repeated because the store was replaced.
 pub(super) const LOST_MAX: usize = 3;
 
-/// The arguments of a script. One buffer for all: a batch has thousands.
+/// The arguments of a script. One buffer contains all of them: a batch has thousands.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Args {
     bytes: Vec<u8>,
-    /// Where each of them ends.
+    /// The end of each argument in the buffer.
     ends: Vec<usize>,
-    /// Queues of which those who wait for jobs were told already.
+    /// Queues whose waiting workers were notified already.
     told: Vec<QueueName>,
 }
 
@@ -62,12 +62,12 @@ impl Args {
         self.shown(format_args!("{count}"))
     }
 
-    /// The number of a job, as keys hold it.
+    /// Adds the number of a job, in the form that keys have.
     pub(super) fn job(&mut self, id: JobId) -> &mut Self {
         self.shown(format_args!("{:0ID_DIGITS$}", id.0))
     }
 
-    /// Something written out.
+    /// Adds a formatted text.
     pub(super) fn shown(&mut self, text: std::fmt::Arguments<'_>) -> &mut Self {
         self.bytes.write_fmt(text).expect("a buffer takes everything");
         self.ends.push(self.bytes.len());
@@ -78,13 +78,14 @@ impl Args {
         self.text(if flag { "1" } else { "" })
     }
 
-    /// Whoever waits for jobs of these queues was told when the script was sent, and need not be told by its answer.
+    /// Names the queues whose waiting workers were notified when the script was sent. They need not be
+    /// notified by its answer.
     pub(super) fn told(&mut self, queues: Vec<QueueName>) -> &mut Self {
         self.told = queues;
         self
     }
 
-    /// Takes the last one away; tells whether there was one.
+    /// Removes the last argument; returns whether there was one.
     #[cfg(test)]
     pub(super) fn drop_last(&mut self) -> bool {
         let there_was = self.ends.pop().is_some();
@@ -99,7 +100,7 @@ impl Store {
         self.call_on(&self.work, script, args).await
     }
 
-    /// The same on the connection of heartbeats.
+    /// Runs such a script on the connection of heartbeats.
     pub(super) async fn call_by_heart(&self, script: &Script, args: Args) -> StoreResult<Reply> {
         self.call_on(&self.heart, script, args).await
     }
@@ -140,7 +141,7 @@ impl Store {
 
     pub(super) fn another_store(&self) -> StoreError {
         StoreError::Engine(EngineError::Unavailable {
-            why: format!("the store of namespace {} changes again and again", self.keys.all),
+            why: format!("the store of namespace {} was replaced repeatedly during this call", self.keys.all),
         })
     }
 
@@ -158,7 +159,7 @@ impl Store {
         let mut told: &[QueueName] = &args.told;
         let said = match link.ask(&self.command("EVALSHA", &script.sha, args, to, version)).await {
             Err(fault) if fault.is_about_a_missing_script() => {
-                // Whoever came by what was told found nothing.
+                // A worker that was notified early has claimed too early, and found nothing.
                 told = &[];
                 link.ask(&self.command("EVAL", &script.text, args, to, version)).await
             }
@@ -172,7 +173,7 @@ impl Store {
         self.hear(said?, to, told)
     }
 
-    /// Whoever waits for jobs of these queues in this process is told.
+    /// Notifies the workers of this process that wait for jobs of these queues.
     pub(super) fn tell_of(&self, queues: &[QueueName]) {
         queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
     }
@@ -198,12 +199,13 @@ impl Store {
         command
     }
 
-    /// What scripts take as their now: nothing, unless a test moves the clock.
+    /// The `now` argument of scripts: empty, unless a test moves the clock.
     fn now_arg(&self) -> String {
         self.clock.as_ref().map_or_else(String::new, |clock| clock.now().as_micros().to_string())
     }
 
-    /// Takes an answer apart and tells those who listen what has changed, but for what they were told already.
+    /// Parses an answer and notifies listeners of what has changed, except for queues that were notified
+    /// already.
     fn hear(&self, said: Value, from: &Arc<Opened>, told: &[QueueName]) -> StoreResult<CallResult> {
         let mut said = ReplyReader::of(said)?;
         match said.text()?.as_str() {
@@ -229,12 +231,12 @@ impl Store {
     }
 }
 
-/// What a script said.
+/// The result of a call.
 pub(super) enum CallResult {
-    /// What was asked for.
+    /// The answer of the script.
     Answer(Reply),
     /// Queues or types have changed.
     Stale,
-    /// The store that was asked for is gone.
+    /// The store that the script was sent to is gone.
     Gone(Gone),
 }

@@ -1,5 +1,6 @@
-//! Queues and types as this process remembers them, so that jobs carry small numbers instead of names. Scripts that depend
-//! on them name the version they were read in; if that has passed, nothing is written and they are read again.
+//! Queues and types as this process remembers them, so that jobs carry small numbers instead of names.
+//! Scripts that depend on them name the version in which they were read. If the version has changed, nothing
+//! is written and they are read again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Makes it of its parts.
+    /// Builds the catalogue from its parts.
     fn of(version: String, parts: Parts) -> Self {
         let mut catalogue = Self { version, ..Self::default() };
         let [queues, kinds, types, pauses, shut] = parts;
@@ -105,7 +106,7 @@ impl Catalogue {
         self.types.values()
     }
 
-    /// The types of a queue, in the order in which they were registered.
+    /// The types of a queue, in the order of their registration.
     pub(super) fn types_of(&self, queue: &QueueName) -> Vec<&Arc<TypeEntry>> {
         let mut types: Vec<_> = self.types.values().filter(|entry| entry.spec.queue == *queue).collect();
         types.sort_by_key(|entry| entry.number);
@@ -128,19 +129,20 @@ fn texts(mut items: ReplyReader) -> StoreResult<Vec<String>> {
 
 /// The parts of a catalogue, as `catalogue.lua` names them.
 const PARTS: [&str; 5] = ["queues", "kinds", "types", "pauses", "shut"];
-/// What is in each: names and values in turn; of those that are shut, only names.
+/// The contents of each part: names and values in turn; for shut queues only names.
 type Parts = [Vec<String>; 5];
 
-/// What became of a look at queues and types.
+/// The result of reading queues and types.
 pub(super) enum Look {
-    /// They were read.
+    /// The catalogue was read.
     Seen(Catalogue),
-    /// The store that was asked for is gone.
+    /// The store that it was read from is gone.
     Gone(Gone),
 }
 
 impl Store {
-    /// Reads queues and types of a store: at once, or page by page if there are very many. If they change meanwhile, anew.
+    /// Reads queues and types of a store: at once, or page by page if there are very many. Starts again if
+    /// they change meanwhile.
     pub(super) async fn read_catalogue(&self, opened: &Arc<Opened>) -> StoreResult<Look> {
         for _ in 0..STALE_MAX {
             let mut all = match self.page("", "0", opened).await? {
@@ -162,7 +164,7 @@ impl Store {
         Err(StoreError::Stale)
     }
 
-    /// Nothing if queues or types have changed meanwhile.
+    /// Returns `None` if queues or types have changed meanwhile.
     async fn read_pages(&self, version: String, opened: &Arc<Opened>) -> StoreResult<Option<Look>> {
         let mut parts = Parts::default();
         for (name, part) in PARTS.iter().zip(&mut parts) {
@@ -202,7 +204,7 @@ enum Page {
     Gone(Gone),
 }
 
-/// A pause as `pause.lua` writes it: since, end and reason, a line each; a reason has an r before it.
+/// Parses a pause as `pause.lua` writes it: since, end and reason, a line each; a reason has an r before it.
 fn read_pause(text: &str) -> Option<Pause> {
     let (since, rest) = text.split_once('\n')?;
     let (until, reason) = rest.split_once('\n')?;

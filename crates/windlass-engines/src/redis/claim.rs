@@ -1,4 +1,4 @@
-//! Claims: ready jobs go to a live worker, in the order that core gives.
+//! Claims: a live worker gets ready jobs, in the order that core defines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use super::script::TYPES_PER_CALL;
 use super::store_error::StoreResult;
 use crate::kit::check_batch_size;
 
-/// So many types are looked at by one script. If a worker handles more, their order is only that within such a part.
+/// The maximum number of types that one script reads. If a worker handles more, jobs are ordered only within
+/// each such part.
 const TYPES_PER_CLAIM: usize = 500;
 
 impl Store {
@@ -37,11 +38,12 @@ impl Store {
         self.claim_in_parts(request).await
     }
 
-    /// A claim of more types than a script looks at: some at a time, until there is enough. All parts have one token.
+    /// Claims jobs of more types than one script reads: some types at a time, until there are enough jobs.
+    /// All parts have one token.
     async fn claim_in_parts(&self, mut request: ClaimRequest) -> StoreResult<ClaimAnswer> {
         let (mut all, mut ahead) = (Vec::new(), NextDue::default());
         let mut types = std::mem::take(&mut request.types);
-        // Who comes first changes, so that no part waits for ever.
+        // The first part changes, so that no part waits for ever.
         let parts = types.len().div_ceil(TYPES_PER_CLAIM);
         types.rotate_left(fastrand::usize(..parts) * TYPES_PER_CLAIM);
         for part in types.chunks(TYPES_PER_CLAIM) {
@@ -50,7 +52,7 @@ impl Store {
                 Ok(ClaimAnswer::Claimed { jobs, peek }) => (jobs, peek),
                 Ok(ClaimAnswer::WorkerDead) if all.is_empty() => return Ok(ClaimAnswer::WorkerDead),
                 Err(fault) if all.is_empty() => return Err(fault),
-                // What was claimed must be handed out.
+                // Jobs that were claimed must be returned.
                 Ok(ClaimAnswer::WorkerDead) | Err(_) => break,
             };
             let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
@@ -60,7 +62,7 @@ impl Store {
             all.extend(jobs);
             ahead = both(ahead, peek);
             if request.limit == 0 {
-                // What was not looked at may be due.
+                // Types that were not read may have due jobs.
                 ahead.more_due = true;
                 break;
             }
@@ -68,7 +70,8 @@ impl Store {
         Ok(ClaimAnswer::Claimed { jobs: all, peek: ahead })
     }
 
-    /// What an earlier sending of a claim brought. Its worker may hold very many jobs, so they are looked at page by page.
+    /// Returns the jobs that an earlier request of a claim has claimed. Its worker may hold very many jobs,
+    /// so they are read page by page.
     async fn repeat_claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
         let mut cursor = "0".to_owned();
         let mut all: BTreeMap<JobId, Claimed> = BTreeMap::new();
@@ -77,7 +80,7 @@ impl Store {
             let reply = self.call_with_catalogue(&self.scripts().repeat_claim, build).await?;
             let (answer, next) = self.read_claim(reply, &request.queues).await?;
             let ClaimAnswer::Claimed { jobs, peek } = answer else { return Ok(answer) };
-            // A page may tell again what another told.
+            // A page may contain jobs of another page.
             all.extend(jobs.into_iter().map(|claimed| (claimed.job.id, claimed)));
             if next == "0" {
                 let mut jobs: Vec<_> = all.into_values().collect();
@@ -88,7 +91,7 @@ impl Store {
         }
     }
 
-    /// What a claim brought, and where a repeat is to go on.
+    /// The outcome of a claim, and the cursor from which a repeat goes on.
     async fn read_claim(&self, reply: Reply, queues: &[QueueName]) -> StoreResult<(ClaimAnswer, String)> {
         let mut answer = ReplyReader::of(reply.value)?;
         if answer.flag()? {
@@ -102,7 +105,8 @@ impl Store {
         Ok((ClaimAnswer::Claimed { jobs, peek }, answer.text()?))
     }
 
-    /// Jobs as their worker gets them; but what is damaged is given up, as core decides for what cannot be read.
+    /// Returns the claimed jobs as their worker gets them. Damaged jobs are buried, as core decides for jobs
+    /// that cannot be read.
     async fn hand_out(
         &self,
         mut rows: ReplyReader,
@@ -124,8 +128,8 @@ impl Store {
         if !given_up.is_empty()
             && let Err(fault) = self.settle(given_up).await
         {
-            // They stay with this worker, and keep nobody else waiting.
-            tracing::error!(?fault, "damaged jobs can neither be run nor be given up");
+            // The damaged jobs stay with this worker, and keep no other worker waiting.
+            tracing::error!(error = ?fault, "burying damaged jobs failed; they stay with this worker");
         }
         Ok(jobs)
     }
@@ -167,7 +171,7 @@ impl Store {
     }
 }
 
-/// What lies ahead in the one or the other.
+/// Combines the next due jobs of two parts.
 fn both(one: NextDue, other: NextDue) -> NextDue {
     NextDue {
         more_due: one.more_due || other.more_due,
@@ -179,7 +183,7 @@ fn both(one: NextDue, other: NextDue) -> NextDue {
 fn repeat_args(request: &ClaimRequest, cursor: &str, catalogue: &Catalogue) -> Args {
     let mut args = Args::new();
     args.bytes(&request.token.to_bytes()).bytes(&request.worker.to_bytes()).text(cursor);
-    // The outlook is that of the next claim if there are very many.
+    // With very many types, the next claim peeks at the rest.
     let types = &request.types[..request.types.len().min(TYPES_PER_CLAIM)];
     queue_args(&request.queues, types, catalogue, &mut args);
     args
@@ -198,7 +202,7 @@ fn claim_args(request: &ClaimRequest, catalogue: &Catalogue) -> Args {
     args
 }
 
-/// Each queue with its pause and those of its types that were asked for, each once.
+/// Adds each queue with its pause and its requested types, each once.
 fn queue_args(queues: &[QueueName], types: &[TypeName], catalogue: &Catalogue, args: &mut Args) {
     let mut asked: Vec<_> = types.iter().filter_map(|name| catalogue.type_named(name)).collect();
     asked.sort_by_key(|entry| entry.number);

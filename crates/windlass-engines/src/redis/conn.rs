@@ -1,7 +1,9 @@
-//! Connections. Calls share one, which sends what they want one behind the other and gives each its answer; heartbeats have
-//! one of their own. One that breaks, falls silent or leads to a server that takes no writes is made anew by the next call.
+//! Connections. Calls share one connection, which pipelines commands and gives each its answer; heartbeats
+//! have a connection of their own. The next call replaces a connection that breaks, falls silent or leads to
+//! a server that takes no writes.
 //!
-//! A namespace lies in one slot, so in a cluster, too, one server has all of it: whoever is asked first says which.
+//! A namespace is in one slot, so in a cluster, too, one server has all of it: the first server that is
+//! queried says which.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,23 +18,26 @@ use super::store_error::{StoreError, StoreResult};
 
 /// How long a new connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// For how long, about, a server that could not be reached or let nobody in is not asked again. Calls that come meanwhile are told so.
+/// For how long, about, no connection is tried to a server that could not be reached or refused the login.
+/// Calls fail with the same error meanwhile.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How often a cluster may send us elsewhere before we believe that it does not know itself.
+/// The maximum number of redirects by a cluster. After that the cluster itself does not know which server has
+/// the slot.
 const REDIRECTS_MAX: usize = 5;
-/// So many calls a connection takes over at once. Those beyond wait, and not always in the order in which they came.
+/// The number of calls that a connection takes over at once. Further calls wait, and not always in the order
+/// in which they came.
 pub(super) const TAKEN_OVER_MAX: usize = 50;
 
-/// The way to a server.
+/// The way to a server, with its current connection.
 #[derive(Debug)]
 pub(super) struct Link {
     address: Arc<Address>,
-    /// A key in the slot of the namespace, to ask for.
+    /// A key in the slot of the namespace, for a query that finds its server.
     probe: String,
     answer_within: Duration,
-    /// How many connections were made so far.
+    /// The number of connections that were made so far.
     made: AtomicU64,
-    /// The server that the last of them led to.
+    /// The server that the last connection led to.
     place: watch::Sender<String>,
     state: Mutex<State>,
 }
@@ -40,13 +45,13 @@ pub(super) struct Link {
 #[derive(Default)]
 struct State {
     current: Option<Wire>,
-    /// Where the last connection led, if not to the first address.
+    /// The index of the host that the last connection led to, if not the first.
     host: usize,
     failed: Option<(Instant, StoreError)>,
 }
 
 impl State {
-    /// Why there was no connection a moment ago.
+    /// The error of the last attempt to connect, if it was a moment ago.
     fn failed_lately(&self) -> Option<StoreError> {
         let (at, fault) = self.failed.as_ref()?;
         let is_lately = at.elapsed() < ASK_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64());
@@ -76,18 +81,18 @@ impl Link {
         Self { address, probe, answer_within, made, place, state }
     }
 
-    /// The server that connections lead to, for those who want to know when it is another one.
+    /// The server that connections lead to, for tasks that follow it when it changes.
     pub(super) fn place(&self) -> watch::Receiver<String> {
         self.place.subscribe()
     }
 
-    /// How many connections were made so far. Another one may lead to another server.
+    /// The number of connections that were made so far. Another connection may lead to another server.
     pub(super) fn made(&self) -> u64 {
         self.made.load(Ordering::SeqCst)
     }
 
-    /// Sends a command and waits for its answer. Before it has to wait it is handed over, if there is a connection that takes it:
-    /// whatever is sent on this way from then on comes behind it.
+    /// Sends a command and waits for its answer. If a connection takes the command at once, it is handed over
+    /// before the first wait: commands that are sent on this link from then on come behind it.
     pub(super) async fn ask(&self, command: &Cmd) -> StoreResult<Value> {
         let wire = self.wire().await?;
         let answer = self.answered(wire.connection.clone(), command).await;
@@ -138,7 +143,7 @@ impl Link {
         });
     }
 
-    /// Forgets a connection, unless somebody has made another one meanwhile.
+    /// Drops a connection, unless another task has replaced it meanwhile.
     async fn drop_wire(&self, number: u64) {
         let mut state = self.state.lock().await;
         if state.current.as_ref().is_some_and(|wire| wire.number == number) {
@@ -147,8 +152,8 @@ impl Link {
         }
     }
 
-    /// The server that has the namespace and takes writes, beginning with one of the hosts. If several are named some may be
-    /// replicas, which answer questions from what they knew a while ago: they are passed over.
+    /// Finds the server that has the namespace and takes writes, beginning with one of the hosts. If the URL
+    /// names several hosts, some may be replicas, which answer queries from older data: they are skipped.
     pub(super) async fn find(&self, host: usize) -> StoreResult<(Client, MultiplexedConnection)> {
         let mut passed_over = String::new();
         for next in 0..self.address.count() {
@@ -159,12 +164,13 @@ impl Link {
             passed_over = place_of(&client);
         }
         Err(StoreError::Unreachable(format!(
-            "none of the servers at {} takes writes; the last that was asked, {passed_over}, is a replica",
+            "none of the servers at {} takes writes; the last one, {passed_over}, is a replica; add the primary to the URL",
             self.address.place()
         )))
     }
 
-    /// One that does not tell what it is gets the benefit of the doubt: it refuses writes by itself.
+    /// Whether the server is a replica. A server that does not say so counts as a primary: a replica refuses
+    /// writes by itself.
     async fn is_replica(&self, connection: &MultiplexedConnection) -> StoreResult<bool> {
         let ask = redis::cmd("INFO").arg("replication").to_owned();
         match self.answered(connection.clone(), &ask).await {
@@ -174,7 +180,7 @@ impl Link {
         }
     }
 
-    /// Connects to one of the hosts, or to where it says that the namespace is.
+    /// Connects to one of the hosts, or to the server that it names as the owner of the namespace.
     async fn connect(&self, host: usize) -> StoreResult<(Client, MultiplexedConnection)> {
         let mut client = self.address.client(host)?;
         for _ in 0..REDIRECTS_MAX {
@@ -185,23 +191,24 @@ impl Link {
                     let (place, _) = error.redirect_node().unwrap_or_default();
                     client = self.address.client_at(place)?;
                 }
-                // Who has not logged in may send nothing long, and would be told that instead.
+                // A client that has not logged in may send nothing long, and a call would get that error
+                // instead.
                 Err(StoreError::Refused(error)) if matches!(error.code(), Some("LOADING" | "NOAUTH")) => {
                     return Err(StoreError::Refused(error));
                 }
                 Err(StoreError::Lost(why)) => return Err(StoreError::Unreachable(why)),
-                // Whatever else is wrong, the call itself finds out.
+                // The call itself finds any other error.
                 _ => return Ok((client, connection)),
             }
         }
         Err(StoreError::Unreachable(format!(
-            "the servers at {} send us from one to the other",
+            "the servers at {} redirected {REDIRECTS_MAX} times and none has the namespace; check the cluster's slots",
             self.address.place()
         )))
     }
 }
 
-/// The server that a client connects to.
+/// The host and port that a client connects to.
 pub(super) fn place_of(client: &Client) -> String {
     client.get_connection_info().addr().to_string()
 }
@@ -218,7 +225,7 @@ async fn connect_to(client: &Client) -> StoreResult<MultiplexedConnection> {
     match connected {
         Ok(connected) => connected.map_err(|error| StoreError::connecting(error, &place)),
         Err(_) => Err(StoreError::Unreachable(format!(
-            "the server at {place} takes a connection and does not answer"
+            "the server at {place} accepts connections but does not answer"
         ))),
     }
 }

@@ -1,4 +1,4 @@
-//! How much is where. No count looks at the jobs one by one.
+//! Counts of jobs by state. No count reads the jobs one by one.
 
 use std::collections::HashMap;
 
@@ -15,21 +15,21 @@ use super::reply::ReplyReader;
 use super::script::TYPES_PER_CALL;
 use super::store_error::StoreResult;
 
-/// How many jobs behind the first of each priority one script looks at, for all types that it tells of: while it runs,
-/// the server does nothing else.
+/// How many jobs behind the first of each priority one script reads, for all of its types together: while it
+/// runs, the server does nothing else.
 const OLDEST_LOOKED_AT_IN_ALL: u32 = 10 * OLDEST_LOOKED_AT;
 
-/// What is known of the jobs of one type.
+/// The counts of the jobs of one type.
 #[derive(Debug, Clone, Default)]
 struct Tally {
     counts: Counts,
     totals: Totals,
-    /// Since when the ready job waits that has waited longest.
+    /// Since when the longest-waiting ready job has waited.
     oldest: Option<Timestamp>,
 }
 
 impl Tally {
-    /// Reads a row of `queues.lua`. What runs is what has neither ended nor waits.
+    /// Reads a row of `queues.lua`. Running jobs are those that have neither ended nor wait.
     fn read(mut row: ReplyReader) -> StoreResult<Self> {
         let totals = Totals {
             enqueued: row.count()?,
@@ -100,13 +100,13 @@ impl Store {
         Ok(statuses)
     }
 
-    /// What is known of each type's jobs: some types at a time, those of a time at one instant.
+    /// Reads the counts of each type: some types at a time, each group at one instant.
     async fn tallies(&self) -> StoreResult<(HashMap<u32, Tally>, Timestamp)> {
         let mut tallies = HashMap::new();
         loop {
             let (mut numbers, mut all) = (Vec::new(), 0);
             let build = |catalogue: &Catalogue| {
-                // Numbers only go up, so those of further types come behind the ones that were asked for.
+                // Numbers only grow, so further types come behind those that were read.
                 let mut types: Vec<u32> = catalogue.types().map(|entry| entry.number).collect();
                 types.sort_unstable();
                 all = types.len();

@@ -1,5 +1,6 @@
-//! There is no rollback in a script: so each reads and judges everything before it writes anything. Here every script is sent
-//! with a damaged last argument, or finds damaged rows, and what it leaves behind is compared with what was there before.
+//! Tests that a script reads and judges everything before it writes anything, because a script has no
+//! rollback. Each test sends every script with a damaged last argument, or lets it find damaged rows, and
+//! compares the store afterwards with the store before.
 
 mod scenario;
 mod acts;
@@ -12,14 +13,14 @@ use super::script::{Script, Scripts};
 use acts::{ACTS, Act};
 use scenario::{Dump, Scenario, notes};
 
-/// What happens to the arguments of scripts, and which were sent.
+/// The damage that is done to arguments of scripts, and the scripts that were sent.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
     to_last: Mutex<Option<Last>>,
     sent: Mutex<BTreeSet<String>>,
 }
 
-/// What happens to the last argument.
+/// The damage that is done to the last argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Missing,
@@ -54,7 +55,7 @@ fn assert_same(before: &Dump, after: &Dump, what: &str) {
     }
 }
 
-/// Does one thing on a scene of its own, with damaged arguments; whether it failed.
+/// Runs one act on a scenario of its own, with damaged arguments. Returns whether it failed.
 async fn does_fail(act: &Act, last: Last) -> bool {
     let scenario = Scenario::new().await;
     let before = scenario.dump();
@@ -75,7 +76,7 @@ async fn a_call_that_is_damaged_leaves_everything_as_it_was() {
     let (mut sent, mut spoilt) = (BTreeSet::new(), 0);
     for act in ACTS {
         if act.has_arguments {
-            assert!(does_fail(act, Last::Missing).await, "{} does without its last argument", act.name);
+            assert!(does_fail(act, Last::Missing).await, "{} succeeded without its last argument", act.name);
             spoilt += u32::from(does_fail(act, Last::Nonsense).await);
         }
         let scenario = Scenario::new().await;
@@ -84,13 +85,13 @@ async fn a_call_that_is_damaged_leaves_everything_as_it_was() {
         assert_eq!(scenario.dump() != before, act.writes, "{}", act.name);
         sent.extend(scenario.store().damage.sent.lock().unwrap().clone());
     }
-    assert!(spoilt >= 15, "most last arguments cannot be nonsense: {spoilt}");
+    assert!(spoilt >= 15, "expected at least 15 acts to fail on a nonsensical last argument, got {spoilt}");
     for (name, script) in Scripts::for_server(7).all() {
         assert!(sent.contains(&script.sha), "{name} was not sent");
     }
 }
 
-/// Everything that an engine can be asked, on this server, with scripts of the form that servers of this version want.
+/// Runs every act of an engine on this server, with scripts of the form that servers of this version require.
 pub(super) async fn do_everything(url: &str, scripts_of: u32) {
     let mut sent = BTreeSet::new();
     for act in ACTS {
@@ -103,7 +104,8 @@ pub(super) async fn do_everything(url: &str, scripts_of: u32) {
     }
 }
 
-/// Rows that only some jobs have, so that others of the same call come before them; and who must not get past them.
+/// Rows that only some jobs have, so that other jobs of the same call come before them; and the acts that
+/// must fail on them.
 const ROWS: [(&str, &[&str]); 2] = [
     (
         "notes:",
@@ -144,12 +146,13 @@ async fn a_row_that_is_damaged_leaves_everything_as_it_was() {
             }
         }
         for name in who_fails {
-            assert!(failed.contains(name), "{name} did not look at {rows}; those that did: {failed:?}");
+            assert!(failed.contains(name), "expected {name} to fail on damaged {rows}; acts that failed: {failed:?}");
         }
     }
 }
 
-/// Who goes out next in an ordering key is read last, when all that ends is known; and yet before anything is written.
+/// The next head of an ordering key is read last, when all ends are known; and yet before anything is
+/// written.
 #[tokio::test]
 async fn a_damaged_row_of_one_in_line_leaves_everything_as_it_was() {
     let mut failed = BTreeSet::new();
@@ -164,6 +167,6 @@ async fn a_damaged_row_of_one_in_line_leaves_everything_as_it_was() {
         }
     }
     for name in ["claim", "settle", "settle plainly", "sweep", "purge"] {
-        assert!(failed.contains(name), "{name} did not look who comes next; those that did: {failed:?}");
+        assert!(failed.contains(name), "expected {name} to fail on the damaged next head; acts that failed: {failed:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Queues and types are declared: all of a declaration or nothing.
+//! Declares queues and types: all of a declaration or nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
 use super::store_error::StoreResult;
 use crate::kit::{check_batch_size, to_json};
 
-/// So many queues and types are declared by one script, all or nothing.
+/// The maximum number of queues and types that one script declares, all or nothing.
 const DECLARED_MAX: usize = 5_000;
 
 impl Store {
@@ -42,8 +42,9 @@ impl Store {
         Err(self.another_store())
     }
 
-    /// All that this process has declared, for a store that came back empty or is another one. In parts, queues first: it was
-    /// checked as a whole before. What that store has already and cannot be read stays as it is.
+    /// The arguments that declare everything this process has declared, for a store that came back empty or
+    /// was replaced. In parts, queues first: the whole was checked before. Declarations that the store has
+    /// already and that cannot be read stay as they are.
     pub(super) fn declared_args(&self, there: &Catalogue) -> StoreResult<Vec<Args>> {
         let mut declared = self.declared();
         let is_unreadable = |queue: &QueueEntry| queue.spec.checked().is_err();
@@ -57,7 +58,7 @@ impl Store {
     }
 }
 
-/// With the fields of newer versions that are stored there.
+/// Builds the arguments of a declaration, and keeps stored fields of newer versions.
 fn args_of(queues: &[QueueSpec], types: &[TypeSpec], there: &Catalogue) -> Result<Args, EngineError> {
     let mut args = Args::new();
     args.count(queues.len());

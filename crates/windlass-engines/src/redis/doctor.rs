@@ -1,5 +1,6 @@
-//! A check-up: what on the server will slow jobs down, stop them or lose them, and what to do about it. Looks only: not even
-//! a namespace is made. What this user may not read is told as such.
+//! A check-up: reports what on the server will slow jobs down, stop them or lose them, and what to do about
+//! it. It only reads: not even a namespace is created. Settings that this user may not read are reported as
+//! unread.
 
 mod machine;
 mod disk;
@@ -24,31 +25,31 @@ use super::{RedisEngine, RedisOptions};
 use crate::finding::{Finding, Grade};
 use crate::io_thread::IoThread;
 
-/// What the server told, or why it does not tell.
+/// What the server returned, or why it returned nothing.
 type Told<T> = std::result::Result<T, Silence>;
 
-/// Why a server does not tell.
+/// Why a server does not answer a query.
 struct Silence {
-    /// In its own words.
+    /// The server's error message.
     why: String,
-    /// The word by which it refused.
+    /// The code of the refusal.
     code: String,
-    /// Whether it may tell later.
+    /// Whether it may answer later.
     is_passing: bool,
 }
 
-/// A server that is looked at.
+/// A server that is examined.
 struct Patient {
     link: Link,
     keys: Keys,
     allow_eviction: bool,
-    /// What INFO says. Most of a check-up is in there.
+    /// The answer of INFO. Most of a check-up uses it.
     info: Told<Info>,
 }
 
 impl RedisEngine {
-    /// Looks at the server and says what it found, worst first. Also a server that an engine would refuse is looked at. If the
-    /// URL names several, it is the one that takes writes.
+    /// Examines the server and returns findings, worst first. A server that an engine would refuse is
+    /// examined, too. If the URL names several servers, it examines the one that takes writes.
     pub async fn examine(url: &str, options: RedisOptions) -> Result<Vec<Finding>> {
         let keys =
             Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
@@ -67,7 +68,8 @@ impl RedisEngine {
 }
 
 impl Patient {
-    /// The first of the hosts that takes writes, else the first that answers; and a finding for each that does not.
+    /// Returns the first of the hosts that takes writes, else the first that answers; and a finding for each
+    /// that does not answer.
     async fn find(
         address: &Address,
         keys: Keys,
@@ -91,7 +93,7 @@ impl Patient {
             }
         }
         let unreachable =
-            || why.map_or_else(|| StoreError::Unreachable("no server is named".to_owned()), StoreError::from);
+            || why.map_or_else(|| StoreError::Unreachable("the URL names no server".to_owned()), StoreError::from);
         found.map(|patient| (patient, away)).ok_or_else(unreachable)
     }
 
@@ -129,7 +131,7 @@ impl Patient {
         ])
     }
 
-    /// A finding out of what INFO says.
+    /// A finding from the answer of INFO.
     fn by_info(&self, about: &'static str, examine: impl Fn(&Info) -> Option<Finding>) -> Finding {
         match &self.info {
             Ok(info) => examine(info).unwrap_or_else(|| unread(about, "INFO", &Silence::left_out())),
@@ -141,7 +143,7 @@ impl Patient {
         told(self.link.ask(command).await)
     }
 
-    /// A setting of the server; nothing if it has none of this name.
+    /// Reads a setting of the server; `None` if the server has no setting of this name.
     async fn setting(&self, name: &str) -> StoreResult<Told<Option<String>>> {
         let answer = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
         let Ok(answer) = answer else { return Ok(answer.map(|_| None)) };
@@ -154,7 +156,7 @@ impl Patient {
     }
 }
 
-/// A refusal is an answer, too: the rest of the server can still be looked at.
+/// Turns a refusal into a value: the rest of the server can still be examined.
 fn told<T>(answer: StoreResult<T>) -> StoreResult<Told<T>> {
     match answer.map_err(StoreError::of_read) {
         Ok(answer) => Ok(Ok(answer)),
@@ -169,9 +171,9 @@ impl Silence {
         Self { why, code, is_passing: EngineError::from(StoreError::Refused(error)).is_passing() }
     }
 
-    /// The server answered, and what was looked for is not in it.
+    /// The server answered, but its answer lacks the requested value.
     fn left_out() -> Self {
-        Self { why: "the server leaves it out".to_owned(), code: String::new(), is_passing: false }
+        Self { why: "the value is missing in the server's answer".to_owned(), code: String::new(), is_passing: false }
     }
 
     fn is_denied(&self) -> bool {
@@ -179,19 +181,19 @@ impl Silence {
     }
 }
 
-/// Something that could not be looked at.
+/// A finding that something could not be examined.
 fn unread(about: &'static str, command: &str, silence: &Silence) -> Finding {
-    let found = format!("not looked at: {command} does not tell ({})", silence.why);
+    let found = format!("not examined: {command} failed ({})", silence.why);
     let advice = match silence.is_denied() {
-        true => format!("let this user call {command}, and ask again"),
-        false => "look at it by the server's own means, or ask again once the server tells".to_owned(),
+        true => format!("grant this user {command}, and run doctor again"),
+        false => "check it with the server's own tools, or run doctor again once the server reports it".to_owned(),
     };
     Finding::new(about, Grade::Unread, found, advice)
 }
 
 fn is_away(place: &str, why: &EngineError) -> Finding {
     let found = format!("no answer from {place}: {why}");
-    Finding::new("hosts", Grade::Poor, found, "start it, or take it out of the URL")
+    Finding::new("hosts", Grade::Poor, found, "start this server, or remove it from the URL")
 }
 
 /// A share of something, for people.

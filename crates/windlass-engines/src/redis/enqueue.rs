@@ -1,5 +1,5 @@
-//! New jobs come in, each judged by itself, and the batch leaves a receipt. What core can judge without the store is judged
-//! here; the script looks at keys and room.
+//! Enqueues new jobs, each judged by itself, and stores a receipt for the batch. The rules of core that need
+//! no store are applied here; the script checks keys and room.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use super::store_error::StoreResult;
 use crate::kit::{check_batch_size, to_json};
 
 impl Store {
-    /// Stores a batch. Of the queues in `told`, those who wait were told already.
+    /// Stores a batch. Workers that wait for the queues in `told` were notified already.
     pub(super) async fn enqueue(
         &self,
         request: EnqueueRequest,
@@ -37,7 +37,8 @@ impl Store {
         let bodies: Vec<_> = request.jobs.iter().map(body).collect();
         let build = |catalogue: &Catalogue| {
             let mut args = self.enqueue_args(&request, &bodies, catalogue);
-            // If it has to be sent again, whoever came by what was told found nothing.
+            // If the script has to be sent again, a worker that was notified early has claimed too early, and
+            // found nothing.
             args.told(std::mem::take(&mut told));
             Ok(args)
         };
@@ -59,8 +60,9 @@ impl Store {
         args
     }
 
-    /// The queues of jobs that can be claimed as soon as they are in, as far as this process knows. What may be kept out, by its key,
-    /// its ordering key or a pause, is left to the answer.
+    /// The queues of jobs that can be claimed as soon as they are stored, as far as this process knows. Jobs
+    /// that may not be claimable, because of their key, their ordering key or a pause, are left to the
+    /// answer.
     pub(super) fn claimable(&self, jobs: &[NewJob]) -> Vec<QueueName> {
         let (catalogue, now) = (self.catalogue(), self.estimated_now());
         let mut queues: Vec<QueueName> = Vec::new();
@@ -81,7 +83,7 @@ impl Store {
         self.find_receipt(&self.scripts().receipt, request).await
     }
 
-    /// The answers of an earlier request. If there are none, the request is closed.
+    /// Returns the answers of an earlier request. If there are none, closes the request.
     pub(super) async fn ask(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         self.find_receipt(&self.scripts().ask, request).await
     }
@@ -97,7 +99,7 @@ impl Store {
     }
 }
 
-/// How many jobs the queues of a batch take, as far as they have a limit.
+/// Adds how many jobs the queues of a batch accept, for queues with a limit.
 pub(super) fn limits<'a>(jobs: impl Iterator<Item = &'a NewJob>, catalogue: &Catalogue, args: &mut Args) {
     let types = jobs.filter_map(|new| catalogue.type_named(&new.job_type));
     let mut queues: Vec<_> = types.filter_map(|entry| catalogue.queue(&entry.spec.queue)).collect();
@@ -114,7 +116,7 @@ pub(super) fn limits<'a>(jobs: impl Iterator<Item = &'a NewJob>, catalogue: &Cat
     }
 }
 
-/// What is special about a new job. Nothing, for most.
+/// The special properties of a new job. Most jobs have none.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Special<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +139,7 @@ struct Special<'a> {
     room_first: Option<bool>,
 }
 
-/// The arguments of one new job.
+/// Adds the arguments of one new job.
 pub(super) fn push_job(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: &mut Args) {
     let entry = catalogue.type_named(&new.job_type).map(|entry| &**entry);
     let judged = judge(new, entry, catalogue, now);
@@ -164,7 +166,7 @@ pub(super) fn push_job(new: &NewJob, body: &str, catalogue: &Catalogue, now: Tim
     args.text(&special);
 }
 
-/// What core says, but for key and room, which only the script can see.
+/// Core's decision, except for key and room, which only the script can check.
 fn judge(
     new: &NewJob,
     entry: Option<&TypeEntry>,
@@ -175,11 +177,11 @@ fn judge(
     entry.map_or(Ok(()), |entry| entry.spec.checked().map(|_| ()))?;
     queue.map_or(Ok(()), |queue| queue.spec.checked().map(|_| ()))?;
     let queue_state = queue.map(|queue| QueueState { spec: &queue.spec, shut: queue.shut, unfinished: 0 });
-    // To be kept needs no room: so that is not asked for.
+    // A job that is kept needs no room, so core does not check it.
     accept(new, entry.map(|entry| &*entry.spec), queue_state, KeyVerdict::Keep(JobId(0)), now)
 }
 
-/// Whether core looks at the room of a queue before it refuses a job for this reason.
+/// Whether core checks the room of a queue before it refuses a job for this reason.
 fn comes_after_room(why: &Refusal) -> bool {
     !matches!(
         why,
@@ -191,7 +193,7 @@ fn comes_after_room(why: &Refusal) -> bool {
     )
 }
 
-/// Type and priority, as a job's state begins with them.
+/// Type and priority, in the form in which a job's state contains them.
 fn head(entry: &TypeEntry, accepted: Option<&Accepted>) -> [u8; 5] {
     let [a, b, c, d] = entry.number.to_be_bytes();
     [a, b, c, d, accepted.map_or(0, |accepted| accepted.priority.level())]
@@ -221,13 +223,14 @@ fn conflict(on_conflict: OnConflict) -> char {
     }
 }
 
-/// Microseconds, within what a script can count.
+/// A span in microseconds, limited to numbers that a script can count exactly.
 pub(super) fn micros(span: Duration) -> i64 {
     const COUNTED_MAX: i64 = 1 << 52;
     i64::try_from(span.as_micros()).unwrap_or(COUNTED_MAX).min(COUNTED_MAX)
 }
 
-/// The answers of a batch as `enqueue.lua` writes them. It wrote them with the jobs, now or in an earlier call.
+/// Reads the answers of a batch as `enqueue.lua` writes them. It wrote them with the jobs, now or in an
+/// earlier call.
 pub(super) fn read_answers(text: &str) -> StoreResult<Vec<EnqueueAnswer>> {
     let mut answers = Vec::new();
     for line in text.lines() {

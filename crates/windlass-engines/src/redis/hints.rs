@@ -1,7 +1,9 @@
-//! Hints from other processes. One connection listens and does nothing else: on a channel of its own, where whoever puts
-//! work in wakes this engine if it waits, and on one for all, where requests to stop and free leases are told. It proves now and then that
-//! it still hears, because one whose peer went away in silence hears nothing and knows nothing; it follows the calls if they go to another
-//! server, since a cluster may move a namespace; and when it is made anew, everything is looked at once.
+//! Notifications from other processes. One connection only listens, on two channels. On the engine's own
+//! channel, another process wakes it when it has enqueued a job that a worker here waits for. On the shared
+//! channel, requests to stop and free leases are published. The listener sends a probe from time to time,
+//! because a connection whose peer went away in silence receives nothing and does not notice. It follows the
+//! calls if they go to another server, since a cluster may move a namespace. When it reconnects, everything
+//! is checked at once.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -16,10 +18,10 @@ use super::conn::place_of;
 use super::open::Periods;
 use super::row::{ID_DIGITS, read_id};
 
-/// Between two tries to connect, growing from the first to the second.
+/// The pause between two attempts to connect, growing from the first to the second.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Why a listener's connection ended.
+/// The reason why a listener's connection ended.
 type Ended = String;
 
 /// Listens for as long as the engine lives.
@@ -28,23 +30,25 @@ pub(super) async fn keep_listening(store: Weak<Store>, periods: Periods) {
     while store.strong_count() > 0 {
         let began = Instant::now();
         let Err(ended) = listen(&store, &periods, host).await else { return };
-        tracing::debug!(ended, "the listener's connection ended; it is made anew");
+        tracing::debug!(ended, "the listener's connection ended; it reconnects");
         if began.elapsed() > AGAIN_AFTER.1 {
             pause = AGAIN_AFTER.0;
         }
         host += 1;
-        // may sleep: a server that is away is not asked again at once, and not by all processes in the same moment.
+        // may sleep: a server that is away is not tried again at once, and not by all processes in the same
+        // moment.
         tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
         pause = (pause * 2).min(AGAIN_AFTER.1);
     }
 }
 
-/// One connection's life. Ends well only if the engine is gone.
+/// Listens on one connection. Returns `Ok` only if the engine is gone.
 async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(), Ended> {
     let Some(channels) = store.upgrade() else { return Ok(()) };
     let (own, all) = (channels.keys.wake_channel(&channels.engine), channels.keys.stops_channel());
     let mut place_of_calls = channels.work.place();
-    // Not just any of the hosts: a server counts only who listens there, so others would take this engine for gone.
+    // Any host is not enough: a server counts only its own listeners, so other servers would consider this
+    // engine gone.
     let (client, _) = channels.work.find(host).await.map_err(|fault| format!("{fault:?}"))?;
     drop(channels);
     let subscribe = async {
@@ -59,10 +63,10 @@ async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(
         tokio::select! {
             heard = tokio::time::timeout(periods.probe_every, messages.next()) => match heard {
                 Ok(Some(message)) => tell(store, message.get_channel_name() == own, message.get_payload_bytes()),
-                Ok(None) => return Err("it was closed".to_owned()),
+                Ok(None) => return Err("the connection was closed".to_owned()),
                 Err(_) => within(periods.heard_within, sink.ping::<redis::Value>()).await.map(drop)?,
             },
-            // Nobody tells of it if the engine is gone.
+            // No notification comes if the engine is gone.
             Ok(()) = place_of_calls.changed() => {
                 let place = place_of_calls.borrow_and_update().clone();
                 if place != place_of(&client) {
@@ -84,14 +88,15 @@ async fn within<T>(
     }
 }
 
-/// While nobody listened, anything may have happened.
+/// Notifies all listeners, because anything may have changed while this process did not listen.
 fn tell_all(store: &Weak<Store>) {
     if let Some(store) = store.upgrade() {
         store.listeners.tell(&Hint::Any);
     }
 }
 
-/// What was heard: on the engine's own channel the name of a queue, on the other a lease, or an id and a token in hex.
+/// Passes a message on: on the engine's own channel the name of a queue, on the other a lease, or an id and a
+/// token in hex.
 fn tell(store: &Weak<Store>, is_own: bool, payload: &[u8]) {
     let Some(store) = store.upgrade() else { return };
     let text = std::str::from_utf8(payload).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the command INFO answers.
+//! The answer of the command INFO.
 
 use super::conn::Link;
 use super::reply::text;

@@ -1,5 +1,6 @@
-//! Names of keys. All of one namespace share a hash tag, `{namespace}`, so that in a cluster they lie in one slot: scripts
-//! span queues, and no script can span slots. What stands behind these prefixes is named in `lua/parts/`.
+//! Names of keys. All keys of one namespace share a hash tag, `{namespace}`, so that in a cluster they are in
+//! one slot: scripts span queues, and no script can span slots. `lua/parts/` lists the names behind these
+//! prefixes.
 
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
@@ -7,18 +8,18 @@ use windlass_core::error::EngineError;
 /// The prefixes that every script gets as its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Keys {
-    /// What all names begin with.
+    /// The prefix of all keys.
     pub(super) all: String,
-    /// What the names of ready lanes begin with.
+    /// The prefix of ready lanes.
     pub(super) ready: String,
-    /// What the names of scheduled lanes begin with.
+    /// The prefix of scheduled lanes.
     pub(super) scheduled: String,
 }
 
-/// The longest namespace, and the longest name of a lane.
+/// The maximum length of a namespace, and of the name of a lane.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Names that stand behind the common prefix, which lanes may not take.
+/// Names behind the common prefix that lanes may not have.
 const TAKEN: [&str; 55] = [
     "agenda",
     "answers",
@@ -79,7 +80,7 @@ const TAKEN: [&str; 55] = [
 const TAKEN_BY_WORKERS: [&str; 3] = ["wake", "worker", "workers"];
 
 impl Keys {
-    /// The names of a namespace. `ready` and `scheduled` are whole prefixes; nothing means the usual ones.
+    /// The names of a namespace. `ready` and `scheduled` are whole prefixes; `None` means the defaults.
     pub(super) fn new(namespace: &str, ready: Option<&str>, scheduled: Option<&str>) -> Result<Self> {
         check_namespace(namespace)?;
         let all = format!("{{{namespace}}}:");
@@ -101,7 +102,7 @@ impl Keys {
         })
     }
 
-    /// A name of a lane must lie in the slot of all others, and be nobody else's.
+    /// Checks that a lane's name is in the slot of all other keys, and collides with no other name.
     fn check(&self, setting: &str, name: &str) -> Result<()> {
         let refused = |why: String| Err(EngineError::Refused(why));
         if hash_tag(name) != hash_tag(&self.all) {
@@ -130,7 +131,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Whether a name behind the common prefix is one of ours.
+    /// Whether a name behind the common prefix is used by this engine.
     #[cfg(test)]
     pub(super) fn is_taken(name: &str) -> bool {
         TAKEN.contains(&name) || TAKEN_BY_WORKERS.contains(&name)
@@ -141,7 +142,7 @@ impl Keys {
         format!("{}wake:{engine}", self.all)
     }
 
-    /// The channel on which everybody learns of requests to stop.
+    /// The channel on which all engines receive requests to stop.
     pub(super) fn stops_channel(&self) -> String {
         format!("{}stops", self.all)
     }
@@ -157,7 +158,7 @@ fn check_namespace(namespace: &str) -> Result<()> {
     )))
 }
 
-/// The part of a name that decides on its slot.
+/// The part of a name that determines its slot.
 fn hash_tag(name: &str) -> Option<&str> {
     let (_, rest) = name.split_once('{')?;
     rest.split_once('}').map(|(tag, _)| tag).filter(|tag| !tag.is_empty())

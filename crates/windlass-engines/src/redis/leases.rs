@@ -1,4 +1,4 @@
-//! Leases: who may do which duty. Each call is one script, which decides as core does.
+//! Duty leases: which process may do which duty. Each call is one script, which decides as core does.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ impl Store {
         request.duties.iter().map(|_| read_taking(&mut answers, request.id)).collect()
     }
 
-    /// On the connection of heartbeats: while the other is busy, a holder must not lose its leases.
+    /// Renews on the connection of heartbeats: while the other connection is busy, a holder must not lose its
+    /// leases.
     pub(super) async fn renew_leases(&self, renewals: Vec<Renewal>) -> StoreResult<Vec<Renewed>> {
         let mut args = Args::new();
         args.count(renewals.len());
@@ -119,7 +120,7 @@ fn hex(bits: [u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(bits))
 }
 
-/// 128 bits from hex; what is no hex counts as none at all.
+/// Parses 128 bits in hex; `None` if the text is not hex.
 fn bits(hex: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(hex, 16).ok().map(u128::to_be_bytes)
 }
@@ -142,7 +143,7 @@ fn read_taking(answers: &mut ReplyReader, id: TermId) -> StoreResult<Taking> {
     }
 }
 
-/// A lease; nothing if its name or its term is damaged.
+/// Reads a lease; `None` if its name or its term is damaged.
 fn read_lease(rows: &mut ReplyReader) -> StoreResult<Option<StoredLease>> {
     let (duty, fence, term, holder) = (rows.text()?, rows.number()?, rows.text()?, rows.text()?);
     let (since, heartbeat, expiry) = (rows.number()?, rows.number()?, rows.count()?);

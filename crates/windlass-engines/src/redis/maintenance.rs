@@ -1,4 +1,4 @@
-//! Maintenance: what has expired is cancelled, what nobody handles is parked, what is old is deleted.
+//! Maintenance: cancels expired jobs, parks jobs that no live worker handles, deletes old records.
 
 use std::collections::HashSet;
 
@@ -15,12 +15,12 @@ use super::script::TYPES_PER_CALL;
 use super::store_error::StoreResult;
 use super::workers::Crew;
 
-/// How often a sweep begins anew because a worker has come meanwhile.
+/// How often a sweep starts again because a worker has registered meanwhile.
 const SWEEPS_MAX: usize = 5;
 
 impl Store {
-    /// Some types at a time. Whoever comes while it is read who handles what makes it begin anew: what that worker handles must
-    /// not be parked.
+    /// Sweeps some types at a time. If a worker registers while the handled types are read, the sweep starts
+    /// again: the jobs that the new worker handles must not be parked.
     pub(super) async fn sweep(&self, limit: u32) -> StoreResult<BatchDone> {
         let mut sweep = Sweep {
             expired: limit.min(MAINTENANCE_BATCH_MAX),
@@ -36,7 +36,7 @@ impl Store {
         Ok(sweep.done)
     }
 
-    /// Whether it came to its end.
+    /// Whether the sweep reached its end.
     async fn sweep_types(&self, sweep: &mut Sweep) -> StoreResult<bool> {
         let crew = self.crew().await?;
         sweep.done.more = false;
@@ -66,11 +66,11 @@ impl Store {
     }
 }
 
-/// How far a sweep is.
+/// The progress of a sweep.
 struct Sweep {
-    /// So many that have expired may still be cancelled.
+    /// How many expired jobs may still be cancelled.
     expired: u32,
-    /// So many others may still be parked.
+    /// How many other jobs may still be parked.
     others: u32,
     done: BatchDone,
 }
@@ -86,8 +86,9 @@ impl Sweep {
     }
 }
 
-/// The arguments for one part of all types: which of them nobody handles though their queue is served, and which somebody does.
-/// Without any worker of a queue nothing is known: a producer that starts first must not see its jobs parked.
+/// The arguments for one part of all types: types that no live worker handles though their queue is served,
+/// and types that a live worker handles. For a queue without any worker nothing is known: a producer that
+/// starts first must not see its jobs parked.
 fn sweep_args(sweep: &Sweep, crew: &Crew, catalogue: &Catalogue, part: usize) -> Args {
     let live = || crew.members.values().filter(|member| !member.sighting.expired);
     let served: HashSet<_> = live().flat_map(|member| member.queues.lines()).collect();
@@ -107,7 +108,7 @@ fn sweep_args(sweep: &Sweep, crew: &Crew, catalogue: &Catalogue, part: usize) ->
     args
 }
 
-/// How many were changed, and whether there is more to do.
+/// Reads how many jobs were changed, and whether there is more to do.
 pub(super) fn read_done(mut answer: ReplyReader) -> StoreResult<BatchDone> {
     Ok(BatchDone { changed: answer.count()?, more: answer.flag()? })
 }

@@ -1,10 +1,11 @@
-//! Jobs in Redis: fast, for as many processes as you like; how durable, the server's settings say.
+//! Jobs in Redis: fast, for any number of processes. The server's settings decide how durable jobs are.
 //!
-//! Every call is one script ([`script`]; the files in `lua/`), which the server runs as a whole ([`call`]). Read the rest in
-//! the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`apply`] says where a job goes, [`rescue`] takes back what
-//! dead workers held. [`hints`] is how processes wake each other, and [`look`] finds what nobody told of. What is stored is
-//! described in `lua/parts/`: the state of a job in `state.lua`, where it waits in `waiting.lua`, what is left of it in
-//! `ending.lua`.
+//! Every call is one script ([`script`]; the files in `lua/`), which the server runs as a whole ([`call`]).
+//! Read the rest in the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`apply`] turns a
+//! transition into changes of a job, [`rescue`] takes back the jobs of dead workers. [`hints`] lets processes
+//! wake each other, and [`scan`] finds due jobs that no notification announced. `lua/parts/` describes what
+//! is stored: the state of a job in `state.lua`, the sets of waiting jobs in `waiting.lua`, what remains of
+//! ended jobs in `ending.lua`.
 
 mod declare;
 mod enqueue;
@@ -93,20 +94,20 @@ pub use open::Periods;
 pub use open::RedisOptions;
 pub use server::ServerFacts;
 
-/// While no more calls than this are under way, each is sent in the order in which they were begun: the connection has room for all of
-/// them, and for what the engine itself asks beside them.
+/// While at most this many calls are under way, each is sent in the order in which it began: the connection
+/// has room for all of them, and for the engine's own queries beside them.
 const CALLS_IN_ORDER_MAX: usize = conn::TAKEN_OVER_MAX / 2;
 
-/// Jobs in Redis. Dropping it closes its connections.
+/// Jobs in Redis. Dropping the engine closes its connections.
 pub struct RedisEngine {
-    // Before the thread, so that what runs there finds the store gone.
+    // Before the thread, so that tasks on the thread find the store gone.
     store: Arc<Store>,
     io_thread: IoThread,
-    /// Calls that have not ended.
+    /// The number of calls that have not ended.
     under_way: Arc<AtomicUsize>,
 }
 
-/// Counted among the calls that have not ended, for as long as it is kept.
+/// Counts one call as under way for as long as the value lives.
 struct UnderWay(Arc<AtomicUsize>);
 
 impl UnderWay {
@@ -128,38 +129,39 @@ struct Store {
     work: Link,
     heart: Link,
     keys: Keys,
-    /// The name under which this engine is woken.
+    /// The name under which other processes wake this engine.
     engine: String,
     listens: bool,
     /// A clock in place of the server's, for tests that move it.
     clock: Option<Arc<dyn Clock>>,
-    /// The server's clock as it was last read, and when.
+    /// The server's clock as it was last read, and when it was read.
     time: Mutex<(Timestamp, Instant)>,
-    /// What the server says about itself, and the scripts for it. Known once it was asked.
+    /// The facts about the server, and the scripts for it. `None` until the server has been queried.
     server: RwLock<Option<Arc<KnownServer>>>,
-    /// By which connection it was asked.
+    /// The number of the connection that queried them.
     asked_by: AtomicU64,
     allow_eviction: bool,
-    /// Whose form of scripts is used, if not the server's own.
+    /// The major version whose form of scripts is used, if not the server's own.
     scripts_of: Option<u32>,
-    /// Which store this is, and what it knows; one that comes back empty is another.
+    /// The store that was opened, and its catalogue. A store that comes back empty is another store.
     opened: RwLock<Arc<Opened>>,
-    /// How often the store is known to have been another one than was opened.
+    /// How many replacements of the store are known.
     replaced: AtomicU64,
-    /// Held by whoever opens another store.
+    /// Held by the task that opens another store.
     opening: tokio::sync::Mutex<()>,
-    /// All that this process has declared, for a store that comes back empty.
+    /// All declarations of this process, for a store that comes back empty.
     declared: Mutex<Declaration>,
     listeners: Listeners,
-    /// What workers of this process claim from, for looks.
+    /// The queues and types that workers of this process claim from, for scans.
     in_use: Mutex<InUse>,
-    /// What tests do to arguments on their way.
+    /// What tests do to arguments before they are sent.
     #[cfg(test)]
     damage: damage::Damage,
 }
 
 impl RedisEngine {
-    /// Connects, looks at the server's settings, and makes the namespace if it is not there. May be called on any runtime.
+    /// Connects, checks the server's settings, and creates the namespace if it does not exist. May be called
+    /// on any runtime.
     pub async fn connect(url: &str, options: RedisOptions) -> Result<Self> {
         let keys =
             Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
@@ -196,12 +198,13 @@ impl RedisEngine {
         Ok(Self { store, io_thread, under_way: Arc::default() })
     }
 
-    /// Deletes everything in this engine's namespace, and tells how many keys that were. Nobody may use it meanwhile.
+    /// Deletes every key of this engine's namespace, and returns the number of keys. No process may use the
+    /// namespace meanwhile.
     pub async fn erase(self) -> Result<u64> {
         self.run(|store| async move { store.erase().await }).await
     }
 
-    /// What the server said about itself when it was last connected to.
+    /// The facts about the server as of the last connection.
     pub fn facts(&self) -> ServerFacts {
         self.store.server().facts.clone()
     }
@@ -215,7 +218,7 @@ impl RedisEngine {
         self.begin(work).await
     }
 
-    /// The same, on its way when this returns: whatever is begun from then on is sent behind it.
+    /// Starts a call, which is on its way when this returns: calls that begin later are sent behind it.
     fn begin<T, F, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, F, W>
     where
         T: Send + 'static,
@@ -229,9 +232,11 @@ impl RedisEngine {
         })
     }
 
-    /// Puts jobs in. Whoever waits for them in this process is told at once, and not by the answer: a claim then follows on the same
-    /// way, and both come to the server together. But not if so many calls are under way that the claim might overtake. Should it come to
-    /// another server all the same, it marks its worker as waiting, and a look finds what it missed.
+    /// Enqueues jobs. Workers of this process that wait for such jobs are notified at once, and not by the
+    /// answer: a claim then follows on the same connection, and both reach the server together. They are not
+    /// notified early if the number of calls under way is so high that the claim might overtake. Should the
+    /// claim reach another server all the same, it marks its worker as waiting, and a scan finds the jobs
+    /// that it missed.
     async fn put_in(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         let is_first_in_first_out = self.under_way.load(Ordering::SeqCst) < CALLS_IN_ORDER_MAX;
         let told = if is_first_in_first_out { self.store.claimable(&request.jobs) } else { Vec::new() };
@@ -248,9 +253,9 @@ impl fmt::Debug for RedisEngine {
     }
 }
 
-/// What this process remembers.
+/// What this process remembers of the store.
 impl Store {
-    /// Remembers what was declared: the last word on each queue and type.
+    /// Remembers a declaration: the last one of each queue and type counts.
     fn remember(&self, declaration: Declaration) {
         let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
         for queue in declaration.queues {
@@ -267,13 +272,13 @@ impl Store {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The server's clock.
+    /// Reads the server's clock.
     async fn read_time(&self) -> StoreResult<Timestamp> {
         Ok(self.call(&self.scripts().now, Args::new()).await?.now)
     }
 
-    /// The server's clock as far as we know it. Good enough to refuse what lies ten years ahead; nothing that is written
-    /// comes from it.
+    /// Estimates the server's clock. The estimate is good enough to refuse times ten years ahead; no value
+    /// that is written comes from it.
     fn estimated_now(&self) -> Timestamp {
         if let Some(clock) = &self.clock {
             return clock.now();

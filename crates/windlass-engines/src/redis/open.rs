@@ -19,44 +19,45 @@ use super::store_error::StoreResult;
 /// The layout of keys that this version reads and writes.
 pub(super) const LAYOUT_VERSION: u32 = 1;
 
-/// How a Redis engine is opened.
+/// The options of a Redis engine.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// What all keys begin with, in braces. Two namespaces on one server know nothing of each other.
+    /// The prefix of all keys, in braces. Two namespaces on one server share nothing.
     pub namespace: String,
-    /// What the keys of ready lanes begin with, if not `{namespace}:ready`. Must hold the hash tag `{namespace}`.
+    /// The prefix of ready lanes, if not `{namespace}:ready`. Must contain the hash tag `{namespace}`.
     pub ready_key: Option<String>,
-    /// What the keys of scheduled lanes begin with, if not `{namespace}:scheduled`. Must hold the hash tag, too.
+    /// The prefix of scheduled lanes, if not `{namespace}:scheduled`. Must contain the hash tag, too.
     pub scheduled_key: Option<String>,
-    /// A file with the authority (PEM) that signed the server's certificate, if the system does not know it.
+    /// A file with the certificate (PEM) of the authority that signed the server's certificate, if the system
+    /// does not know it.
     pub ca_file: Option<PathBuf>,
-    /// Whether a server may be used that drops keys when its memory is full. Jobs may vanish there.
+    /// Whether to accept a server that drops keys when its memory is full. Jobs may vanish there.
     pub allow_eviction: bool,
-    /// Whether other processes wake this one. Without it, work that they put in is found by looking.
+    /// Whether other processes wake this one. Without it, jobs that they enqueue are found by polling.
     pub listen: bool,
     /// A clock in place of the server's, for tests that move it.
     pub clock: Option<Arc<dyn Clock>>,
-    /// How patient the engine is. Only tests change it.
+    /// The timeouts and intervals of the engine. Only tests change them.
     #[doc(hidden)]
     pub periods: Periods,
-    /// The first number of the version whose form of scripts is used, if not the server's own. Only tests change it.
+    /// The major version whose form of scripts is used, if not the server's own. Only tests change it.
     #[doc(hidden)]
     pub scripts_of: Option<u32>,
 }
 
-/// How patient an engine is.
+/// The timeouts and intervals of an engine.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct Periods {
-    /// A call without an answer is given up after this time.
+    /// The timeout of a call.
     pub answer_within: Duration,
-    /// The same for a heartbeat: the next one should find a connection that works.
+    /// The timeout of a heartbeat: the next one should find a connection that works.
     pub heartbeat_within: Duration,
-    /// The listener proves this often that it still hears.
+    /// The interval at which the listener probes its connection.
     pub probe_every: Duration,
-    /// It must have an answer within this time.
+    /// The timeout of such a probe.
     pub heard_within: Duration,
-    /// What nobody told of is looked for this often.
+    /// The interval of scans for due jobs that no notification announced.
     pub look_every: Duration,
 }
 
@@ -89,13 +90,13 @@ impl Default for RedisOptions {
 }
 
 impl RedisOptions {
-    /// The authority's certificate.
+    /// Reads the authority's certificate.
     pub(super) fn authority(&self) -> Result<Option<Vec<u8>>> {
         let Some(path) = &self.ca_file else { return Ok(None) };
         let read = std::fs::read(path);
         let refused = |error| {
             EngineError::Refused(format!(
-                "expected a certificate in PEM format in `ca_file`, got no answer from {} ({error})",
+                "expected a certificate in PEM format in `ca_file`, but {} cannot be read ({error})",
                 path.display()
             ))
         };
@@ -103,18 +104,18 @@ impl RedisOptions {
     }
 }
 
-/// What another layout means, and what to do about it; nothing if it is ours.
+/// Says what another layout means, and what to do about it; `None` if the layout is this version's.
 pub(super) fn other_layout(version: i64) -> Option<&'static str> {
     if version < i64::from(LAYOUT_VERSION) {
-        return Some("which no Windlass has made; use another namespace, or delete these keys");
+        return Some("which no version of Windlass writes; use another namespace, or delete these keys");
     }
     (version > i64::from(LAYOUT_VERSION))
-        .then_some("which a newer Windlass has made; update this one, or give it a namespace of its own")
+        .then_some("which a newer Windlass writes; update this one, or give it a namespace of its own")
 }
 
 impl Store {
-    /// Makes the namespace, or reads which store_epoch of it this is. Its numbers of jobs go on behind those that are known, and that it
-    /// is another one than was known is counted.
+    /// Creates the namespace, or reads its store epoch. New job numbers continue behind the known ones. If
+    /// the store epoch is not the known one, the replacement is counted.
     pub(super) async fn read_incarnation(&self, known: &Opened) -> StoreResult<String> {
         let mark = format!("{:032x}", fastrand::u128(..));
         let mut open = redis::cmd("EVAL");
@@ -139,22 +140,23 @@ impl Store {
         Ok(store_epoch)
     }
 
-    /// Processes that looked for jobs in different places would each believe that the others' are gone.
+    /// Checks the prefixes of lanes. Processes with different prefixes would each believe that the jobs of
+    /// the others are gone.
     fn check_names(&self, setting: &str, ours: &str, stored: &str) -> StoreResult<()> {
         if ours == stored {
             return Ok(());
         }
         let (ours, stored) = (ours.trim_end_matches(':'), stored.trim_end_matches(':'));
         let why = format!(
-            "expected `{setting}` to be {stored:?}, as namespace {} was made with, got {ours:?}; set it to that, or give this \
-             process a namespace of its own",
+            "expected `{setting}` to be {stored:?}, with which namespace {} was created, got {ours:?}; set it to \
+             {stored:?}, or give this process a namespace of its own",
             self.keys.all
         );
         Err(EngineError::Unusable { why }.into())
     }
 }
 
-/// How many keys are looked at in one step.
+/// How many keys are read in one step.
 const ERASE_STEP: u32 = 1_000;
 
 impl Store {

@@ -1,4 +1,4 @@
-//! What processes share of policies: breakers, tokens of rate limits, and who waits behind a gate.
+//! The state of policies that processes share: breakers, tokens of rate limits, and the jobs behind a gate.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Store {
         }
     }
 
-    /// The text that the new one takes the place of, if nobody wrote since it was read.
+    /// Returns the stored text that the new state replaces, if no process wrote it since it was read.
     async fn stored_breaker(&self, name: &BreakerName, read: u64) -> StoreResult<Option<String>> {
         let mut rows = self.breaker_rows().await?.0;
         while !rows.is_empty() {
@@ -119,7 +119,7 @@ impl Store {
     }
 }
 
-/// A breaker; nothing if its name is damaged.
+/// Reads a breaker; `None` if its name is damaged.
 fn read_breaker(rows: &mut ReplyReader) -> StoreResult<Option<StoredBreaker>> {
     let (name, version, state) = (rows.text()?, rows.count()?, rows.text()?);
     let Ok(name) = BreakerName::parse(&name) else { return Ok(None) };
@@ -129,11 +129,11 @@ fn read_breaker(rows: &mut ReplyReader) -> StoreResult<Option<StoredBreaker>> {
 
 fn no_room() -> EngineError {
     let refused = check_batch_size(BREAKERS_MAX as usize - 1, "other breakers", BREAKERS_MAX as usize);
-    refused.expect_err("there are more than may be")
+    refused.expect_err("the number of breakers is above this maximum")
 }
 
-/// A name of a limit has no colon, so limit and key stay apart. No limit that was checked has a pace beyond ten years:
-/// scripts count in numbers that would not be exact there.
+/// Adds the arguments of one request for tokens. A name of a limit has no colon, so limit and key stay apart.
+/// No valid limit has a pace beyond ten years: scripts would not count exactly there.
 fn take_args(request: &Take, args: &mut Args) {
     let most = micros(DELAY_MAX);
     args.shown(format_args!("{}:{}", request.limit, request.key));

@@ -1,4 +1,4 @@
-//! What people read of jobs.
+//! Queries of operators about jobs.
 
 use serde::Deserialize;
 use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
@@ -16,13 +16,13 @@ use super::row::{Notes, Row, State, read_id};
 use super::store_error::StoreResult;
 use crate::kit::parse_error;
 
-/// So many jobs are looked at in one call of a list.
+/// How many job numbers one call of a list reads.
 const STRETCH: i64 = 2_000;
-/// The type of what was so damaged that nobody knows its type.
+/// The type number of jobs that are so damaged that their type is unknown.
 const UNKNOWN_KIND: u32 = 0;
-/// So many types are looked at by one script for dead letters: of each, as many as a page has.
+/// How many types one script reads for dead letters: for each type, as many as a page has.
 const DEAD_TYPES_PER_CALL: usize = 50;
-/// A list looks at no more jobs than this, also if they are not what it was asked for.
+/// The maximum number of jobs that a list reads, also if they do not match the request.
 const LOOKED_AT_MAX: i64 = 2_000_000;
 
 impl Store {
@@ -39,7 +39,7 @@ impl Store {
         Ok(Some(row.record(&catalogue, reply.now)))
     }
 
-    /// The job of an ordering key that is out, by the gate of its line.
+    /// The head of an ordering key, by the gate of the ordering key.
     pub(super) async fn head_of(&self, gate: Gate) -> StoreResult<Option<JobId>> {
         let mut args = Args::new();
         args.text(gate.as_str());
@@ -66,7 +66,8 @@ impl Store {
         Ok(attempts)
     }
 
-    /// Looks at jobs from the newest down, a stretch at a time: by their numbers, but for dead letters, which lie together.
+    /// Reads jobs from the newest down, a range at a time: by their numbers, except for dead letters, which
+    /// have an index.
     pub(super) async fn list(&self, request: ListRequest) -> StoreResult<Vec<StoredJob>> {
         let limit = request.limit.min(LIST_PAGE_MAX) as usize;
         let mut from = request.before.map_or(i64::MAX >> 11, |before| before.0 - 1);
@@ -101,8 +102,8 @@ impl Store {
         Stretch::read(self.call(&self.scripts().list, args).await?)
     }
 
-    /// Dead letters lie by their types, so all types must be known, also those that others registered a moment ago. Some types
-    /// are looked at by one script.
+    /// Reads a range of dead letters. They are listed by their types, so all types must be known, also types
+    /// that other processes registered a moment ago. Each script reads some types.
     async fn stretch_of_dead(&self, request: &ListRequest, from: i64, limit: usize) -> StoreResult<Stretch> {
         let (mut part, mut parts) = (0, 1);
         let mut stretch = Stretch { next: 0, rows: Vec::new(), now: Timestamp::EPOCH };
@@ -127,7 +128,7 @@ impl Store {
     }
 }
 
-/// Jobs of a stretch, newest first, and where the next begins.
+/// Jobs of a range, newest first, and the number at which the next range begins.
 #[derive(Debug)]
 struct Stretch {
     next: i64,
@@ -146,7 +147,7 @@ impl Stretch {
         Ok(Self { next, rows, now: reply.now })
     }
 
-    /// Adds jobs of other types. Below where one of the two goes on, nothing is certain yet.
+    /// Adds jobs of other types. Below the number from which one of the two goes on, nothing is certain yet.
     fn add(&mut self, other: Self) {
         self.next = self.next.max(other.next);
         self.now = other.now;
@@ -156,7 +157,7 @@ impl Stretch {
     }
 }
 
-/// The numbers of the types that a list asks for; nothing if it asks for all.
+/// The numbers of the types that a list requests; `None` if it requests all.
 fn types_of_list(catalogue: &Catalogue, request: &ListRequest) -> Option<Vec<u32>> {
     if request.queue.is_none() && request.job_type.is_none() {
         return None;
@@ -168,7 +169,7 @@ fn types_of_list(catalogue: &Catalogue, request: &ListRequest) -> Option<Vec<u32
     Some(asked.map(|entry| entry.number).collect())
 }
 
-/// The stages that a phase may be in.
+/// The stages that jobs of a phase may have.
 fn stages(phase: Option<Phase>) -> &'static str {
     match phase {
         None => "wfuprsdc",
@@ -190,7 +191,7 @@ fn is_wanted(record: &StoredJob, request: &ListRequest) -> bool {
         && request.phase.is_none_or(|phase| record.phase() == phase)
 }
 
-/// An attempt as `lua/parts/ending.lua` notes it.
+/// An attempt as `lua/parts/ending.lua` stores it.
 #[derive(Debug, Deserialize)]
 struct AttemptLine {
     number: u32,
@@ -202,7 +203,7 @@ struct AttemptLine {
     output: Option<String>,
 }
 
-/// One attempt; nothing if its line is damaged.
+/// Parses one attempt; `None` if its line is damaged.
 fn read_attempt(line: &str) -> Option<StoredAttempt> {
     let line: AttemptLine = serde_json::from_str(line).ok()?;
     let instant = |text: &str| text.parse().ok().map(Timestamp::from_micros);
@@ -217,7 +218,8 @@ fn read_attempt(line: &str) -> Option<StoredAttempt> {
     })
 }
 
-/// The attempt that runs, or that succeeded: those are not noted, a job's state tells them.
+/// The attempt that runs, or that succeeded: these are not stored as lines, since a job's state contains
+/// them.
 fn last_attempt(state: &State, notes: &Notes) -> Option<StoredAttempt> {
     let claim = state.claim?;
     let (ending, ended_at) = match state.stage {

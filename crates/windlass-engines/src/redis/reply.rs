@@ -1,4 +1,4 @@
-//! What a script answered, read piece by piece. A piece of another kind than expected is damage, and is told as such.
+//! Readers of a script's answer, value by value. A value of another kind than expected is reported as damage.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use super::store_error::{StoreError, StoreResult};
 /// The answer of a script.
 #[derive(Debug)]
 pub(super) struct Reply {
-    /// Whose answer it is.
+    /// The store that answered.
     pub(super) from: Arc<Opened>,
     /// The store's clock.
     pub(super) now: Timestamp,
-    /// What was asked for.
+    /// The returned value.
     pub(super) value: Value,
 }
 
-/// A list, taken from the front.
+/// A list, read from the front.
 #[derive(Debug)]
 pub(super) struct ReplyReader(std::vec::IntoIter<Value>);
 
@@ -28,7 +28,7 @@ impl ReplyReader {
     pub(super) fn of(value: Value) -> StoreResult<Self> {
         match value {
             Value::Array(items) => Ok(Self(items.into_iter())),
-            // An empty table of Lua, and nothing at all.
+            // An empty table of Lua, and a missing value.
             Value::Nil => Ok(Self(Vec::new().into_iter())),
             Value::BulkString(bytes) if bytes.is_empty() => Ok(Self(Vec::new().into_iter())),
             other => Err(damaged("a list", &other)),
@@ -63,7 +63,7 @@ impl ReplyReader {
         Ok(u64::try_from(self.number()?).unwrap_or_default())
     }
 
-    /// A number, or nothing where the text is empty.
+    /// Reads a number; `None` if the text is empty.
     pub(super) fn number_or_none(&mut self) -> StoreResult<Option<i64>> {
         match self.value() {
             Value::BulkString(bytes) if bytes.is_empty() => Ok(None),
@@ -89,7 +89,7 @@ pub(super) fn bytes(value: Value) -> StoreResult<Vec<u8>> {
     }
 }
 
-/// A text. Bytes that are none are replaced: one damaged text must not keep others from being read.
+/// Reads a text. Invalid bytes are replaced: one damaged text must not keep others from being read.
 pub(super) fn text(value: Value) -> StoreResult<String> {
     let bytes = bytes(value)?;
     Ok(String::from_utf8(bytes)
@@ -105,7 +105,7 @@ fn number(value: &Value) -> StoreResult<i64> {
     parsed.ok_or_else(|| damaged("a number", value))
 }
 
-/// The values themselves may be payloads, so only their kind is told.
+/// An error about an unexpected value. The value may be a payload, so the error names only its kind.
 fn damaged(expected: &str, got: &Value) -> StoreError {
     let got = match got {
         Value::Nil => "nothing",
@@ -116,7 +116,7 @@ fn damaged(expected: &str, got: &Value) -> StoreError {
     };
     StoreError::Engine(EngineError::Unusable {
         why: format!(
-            "expected {expected} in an answer of the store, got {got}; its keys may have been changed by hand"
+            "expected {expected} in an answer of the store, got {got}; its keys may have been changed manually"
         ),
     })
 }

@@ -1,5 +1,6 @@
-//! Rescue: workers that fell silent are declared dead, for ever, and their jobs are taken back. One script declares and
-//! lists, core decides, another writes: by the fence of the dead, so that two rescuers do not take a job twice.
+//! Rescue: declares silent workers dead, for ever, and takes back their jobs. One script declares and lists,
+//! core decides, another script writes: under the fence of the dead worker, so that two rescues do not take a
+//! job twice.
 
 use std::collections::HashMap;
 
@@ -26,7 +27,7 @@ struct Orphan {
 
 /// A dead worker.
 struct Dead {
-    /// What it held when it was declared dead.
+    /// The jobs that it held when it was declared dead.
     held: Vec<JobId>,
     /// Whether it was giving its jobs back.
     was_staged: bool,
@@ -35,7 +36,7 @@ struct Dead {
 /// Dead workers by their ids.
 type Graves = HashMap<Vec<u8>, Dead>;
 
-/// So many workers are declared dead by one script: each may hold many jobs.
+/// How many workers one script declares dead: each may hold many jobs.
 const DEATHS_PER_CALL: usize = 20;
 
 impl Store {
@@ -52,7 +53,7 @@ impl Store {
         Ok(rescued)
     }
 
-    /// Declares workers dead and lists what the dead hold, and whether they hold more.
+    /// Declares workers dead. Returns the jobs that dead workers hold, and whether they hold more.
     async fn orphans(&self, silent: &[Suspicion], limit: usize) -> StoreResult<(Vec<Orphan>, Graves, bool)> {
         let mut args = Args::new();
         args.count(limit).count(silent.len());
@@ -87,7 +88,7 @@ impl Store {
     }
 }
 
-/// What core decides for an orphan; `beside` are the others that its worker held.
+/// Core's decision for an orphan; `beside` are the other jobs that its worker held.
 fn order(orphan: &Orphan, graves: &Graves, crashes_max: u32) -> String {
     let grave = graves.get(&orphan.worker);
     if grave.is_some_and(|grave| grave.was_staged) {

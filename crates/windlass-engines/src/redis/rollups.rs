@@ -1,5 +1,5 @@
-//! What happened in each minute, and what workers have seen that is not yet added to it. A minute is a hash with a field for each
-//! type; a rollup round is one script.
+//! Rollups of each minute, and samples of workers that are not yet in them. A minute is a hash with a field
+//! for each type; a rollup round is one script.
 
 use std::time::Duration;
 
@@ -65,7 +65,8 @@ impl Store {
         Ok(())
     }
 
-    /// Some types at a time. The watermark is read by the first call, so no total is older than it.
+    /// Reads the totals of some types at a time. The first call reads the watermark, so no total is older
+    /// than it.
     async fn rollup_input(&self, limit: u32) -> StoreResult<RollupInput> {
         let limit = (limit as usize).min(SAMPLES_PER_CALL_MAX);
         let mut head: Option<RollupInput> = None;
@@ -74,7 +75,7 @@ impl Store {
             let (mut names, mut all) = (Vec::new(), 0);
             let wanted = if head.is_some() { 0 } else { limit + 1 };
             let build = |catalogue: &Catalogue| {
-                // Numbers only go up, so those of further types come behind the ones that were asked for.
+                // Numbers only grow, so further types come behind those that were read.
                 let mut types: Vec<_> = catalogue.types().collect();
                 types.sort_unstable_by_key(|entry| entry.number);
                 all = types.len();
@@ -99,7 +100,7 @@ impl Store {
                 totals.push((name, read_totals(&mut numbers)?));
             }
             if totals.len() >= all {
-                let head = head.expect("it was just put there");
+                let head = head.expect("the first call has set it");
                 return Ok(RollupInput { totals, ..head });
             }
         }
@@ -175,7 +176,7 @@ impl Store {
     }
 }
 
-/// What stands before the totals.
+/// Reads the values before the totals.
 fn read_head(said: &mut ReplyReader, limit: usize, now: Timestamp) -> StoreResult<RollupInput> {
     let (version, booked) = (said.text()?, said.text()?);
     let watermark = version.parse().ok().map(|version| StoredWatermark { version, text: booked });
@@ -188,7 +189,8 @@ fn read_head(said: &mut ReplyReader, limit: usize, now: Timestamp) -> StoreResul
     Ok(RollupInput { watermark, totals: Vec::new(), samples, more, now })
 }
 
-/// One that cannot be read has the number nought, and words that nobody understands: so it goes with the rest.
+/// Parses a sample. An unreadable sample has the number 0, and a text that no process can read: so it is
+/// deleted with the rest.
 fn read_sample(text: &str, now: Timestamp) -> StoredSample {
     let mut parts = text.splitn(3, ' ');
     let mut part = || parts.next();
@@ -201,7 +203,8 @@ fn read_sample(text: &str, now: Timestamp) -> StoredSample {
     }
 }
 
-/// A number as the scripts read it: of at most 16 digits, which are told apart there too.
+/// Parses a number as the scripts read it: of at most 16 digits, since scripts distinguish numbers only up to
+/// that length.
 fn read_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| text.len() <= 16)
 }
@@ -217,13 +220,13 @@ fn read_totals(numbers: &mut ReplyReader) -> StoreResult<Totals> {
     })
 }
 
-/// Six counts and two histograms, with a space between.
+/// Formats six counts and two histograms, with a space between.
 fn write_tally(tally: &Tally) -> String {
     let counts = tally.counts().map(|count| count.to_string()).join(" ");
     format!("{counts} {} {}", tally.waits.encode(), tally.runs.encode())
 }
 
-/// Nothing if it is damaged.
+/// Parses a tally; `None` if it is damaged.
 fn read_tally(text: &str) -> Option<Tally> {
     let words: Vec<_> = text.split(' ').collect();
     let [counts @ .., waits, runs] = &words[..] else { return None };

@@ -1,5 +1,6 @@
-//! Bytes as jobs and jobs as bytes. Scripts read the same state (`lua/parts/state.lua`); the body is ours alone. Reading never
-//! fails for a damaged value: it is replaced, because one bad job must not keep others from being claimed or shown.
+//! Conversion between bytes and jobs. Scripts read the same state (`lua/parts/state.lua`); only this file
+//! reads the options of the body. Reading never fails for a damaged value: it is replaced, because one bad
+//! job must not keep others from being claimed or shown.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ use super::reply::ReplyReader;
 use super::store_error::StoreResult;
 use crate::kit::{Columns, JobOptions, parse_error};
 
-/// Digits of an id. Ids of one length sort as their numbers do.
+/// Digits of an id. Ids of one length sort like their numbers.
 pub(super) const ID_DIGITS: usize = 14;
 
 pub(super) fn read_id(bytes: &[u8]) -> JobId {
@@ -33,8 +34,8 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_str(text).ok()
 }
 
-/// What is stored of a job and never changes, unless its key's next one renews it: label, options and payload, a line
-/// each. Of these, only the payload may hold line breaks.
+/// The part of a job that never changes, unless a later job with its key renews it: label, options and
+/// payload, a line each. Of these, only the payload may contain line breaks.
 pub(super) fn body(new: &NewJob) -> String {
     let columns = Columns {
         key: new.key.as_ref().map(|claim| claim.key.clone()),
@@ -59,13 +60,13 @@ pub(super) struct State {
     pub(super) enqueued_at: Timestamp,
     pub(super) due: Timestamp,
     pub(super) counters: Counters,
-    /// Of a running job, and of the attempt that ended it.
+    /// The claim of a running job, or of the attempt that ended the job.
     pub(super) claim: Option<ClaimPart>,
-    /// When it ended.
+    /// When the job ended.
     pub(super) at: Timestamp,
 }
 
-/// Who runs or ran a job.
+/// Which worker runs or ran a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClaimPart {
     pub(super) token: ClaimToken,
@@ -76,7 +77,7 @@ pub(super) struct ClaimPart {
 const BOOSTED: u8 = 2;
 
 impl State {
-    /// Reads the bytes that `lua/parts/state.lua` describes. What is missing counts as zero.
+    /// Reads the bytes that `lua/parts/state.lua` describes. Missing bytes count as zero.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut from = Bytes(bytes);
         let [stage, flags] = from.take();
@@ -99,7 +100,7 @@ impl State {
     }
 }
 
-/// Bytes, taken from the front. What is not there is zero.
+/// Bytes, read from the front. Missing bytes are zero.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -116,12 +117,12 @@ impl Bytes<'_> {
     }
 }
 
-/// What is noted of a job.
+/// The notes of a job.
 #[derive(Debug, Default)]
 pub(super) struct Notes(HashMap<String, String>);
 
 impl Notes {
-    /// From names and values in turn.
+    /// Reads names and values in turn.
     pub(super) fn read(mut items: ReplyReader) -> StoreResult<Self> {
         let mut notes = HashMap::new();
         while !items.is_empty() {
@@ -139,7 +140,7 @@ impl Notes {
     }
 }
 
-/// A job as scripts give it.
+/// A job as scripts return it.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) id: JobId,
@@ -149,19 +150,19 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Takes id, state, body and notes from the front of a list.
+    /// Reads id, state, body and notes from the front of a list.
     pub(super) fn take(items: &mut ReplyReader) -> StoreResult<Self> {
         let id = read_id(&items.bytes()?);
         Self::take_rest(id, items)
     }
 
-    /// The same for a job whose id is known.
+    /// Reads state, body and notes of a job whose id is known.
     pub(super) fn take_rest(id: JobId, items: &mut ReplyReader) -> StoreResult<Self> {
         let state = State::read(&items.bytes()?);
         Ok(Self { id, state, body: items.bytes()?, notes: Notes::read(items.list()?)? })
     }
 
-    /// The job.
+    /// Builds the job.
     pub(super) fn job(&self, catalogue: &Catalogue) -> Job {
         let (label, options, payload) = split(&self.body);
         let options = JobOptions::from_column(Some(options));
@@ -191,9 +192,9 @@ impl Row {
         }
     }
 
-    /// What keeps this job from being run as it was meant, if anything does.
+    /// Says which damage prevents this job from running as it was enqueued; `None` if there is none.
     pub(super) fn damage(&self, catalogue: &Catalogue) -> Option<&'static str> {
-        let Ok(body) = std::str::from_utf8(&self.body) else { return Some("its body is no text") };
+        let Ok(body) = std::str::from_utf8(&self.body) else { return Some("its body is not UTF-8 text") };
         let mut lines = body.splitn(3, '\n');
         let (Some(_), Some(options), Some(_)) = (lines.next(), lines.next(), lines.next()) else {
             return Some("its body is incomplete");
@@ -201,10 +202,10 @@ impl Row {
         if !options.is_empty() && from_json::<JobOptions>(options).is_none() {
             return Some("its options cannot be read");
         }
-        catalogue.type_numbered(self.state.kind).is_none().then_some("nobody registered its type")
+        catalogue.type_numbered(self.state.kind).is_none().then_some("its type is not registered")
     }
 
-    /// The job and where it is.
+    /// Builds the job with its state.
     pub(super) fn record(&self, catalogue: &Catalogue, now: Timestamp) -> StoredJob {
         StoredJob {
             job: self.job(catalogue),
@@ -241,7 +242,7 @@ fn split(body: &[u8]) -> (&str, &str, &str) {
     (label, options, payload)
 }
 
-/// The names that belong to a type's number. One that nobody registered gets names that say so.
+/// The names of a type's number and its queue. An unregistered number gets names that say so.
 fn names(catalogue: &Catalogue, kind: u32) -> (TypeName, QueueName) {
     if let Some(entry) = catalogue.type_numbered(kind) {
         return (entry.spec.name.clone(), entry.spec.queue.clone());
@@ -251,7 +252,7 @@ fn names(catalogue: &Catalogue, kind: u32) -> (TypeName, QueueName) {
     (name, QueueName::parse(&unknown).expect("a number and a dash are plain"))
 }
 
-/// Why a job is given up whose values in the store are not what was written.
+/// The error of a job that is dead because its values in the store are not what was written.
 pub(super) fn damaged(what: &str) -> JobError {
     JobError::new(ErrorKind::Undecodable, format!("its values in the store are damaged: {what}"))
 }

@@ -1,6 +1,7 @@
-//! The look: about once a second, one script for all queues and types that this process claims from and has not just asked for. It
-//! finds what nobody told of: a job that fell due, of which only a worker knew that is gone, stands still or has no room. So it
-//! stands in for the polls of the pools, who are told what it did not find, too.
+//! The scan: about once a second, one script peeks at all queues and types that this process claims from and
+//! has not claimed from just now. It finds due jobs that no notification announced: for example a job whose
+//! due time only one worker knew, and that worker is gone, stands still or has no room. So it replaces the
+//! polls of the worker pools, which are also notified of queues without due jobs.
 
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError, Weak};
@@ -14,15 +15,16 @@ use windlass_core::names::{QueueName, TypeName};
 use super::Store;
 use super::store_error::StoreResult;
 
-/// A look takes at most this part of the time.
+/// The interval between scans is at least this multiple of a scan's duration.
 const LOOK_PART: u32 = 50;
-/// But no more than this lies between two, unless one takes longer.
+/// The maximum pause that this causes, unless one scan takes longer.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
+/// How long a queue is scanned after the last claim from it: workers claim at least once a day.
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// What workers of this process claim from: by queue the types that they ask for, and when each was last asked for. Not by queue alone:
-/// a worker that asks all the time would keep the look from the types that only another one handles.
+/// The queues that workers of this process claim from, with the requested types and the time of the last
+/// request for each. A time for each queue would not be enough: a worker that claims all the time would keep
+/// the scan from types that only another worker handles.
 #[derive(Debug, Default)]
 pub(super) struct InUse(HashMap<QueueName, HashMap<TypeName, Instant>>);
 
@@ -40,7 +42,7 @@ impl InUse {
         }
     }
 
-    /// Queues with types that nobody has asked for a while, and those types of all of them.
+    /// The queues with types that no worker has requested for a while, and these types of all of the queues.
     fn unasked(&mut self, every: Duration, now: Instant) -> (Vec<QueueName>, Vec<TypeName>) {
         self.0.values_mut().for_each(|asked| asked.retain(|_, at| now.duration_since(*at) < IN_USE_FOR));
         self.0.retain(|_, asked| !asked.is_empty());
@@ -64,7 +66,7 @@ fn pause_after(every: Duration, took: Duration) -> Duration {
 }
 
 impl Store {
-    /// A worker asks for jobs, which is as good as a look.
+    /// Records a claim of a worker, which is as good as a scan.
     pub(super) fn uses(&self, request: &ClaimRequest) {
         if request.suspects == Suspects::LeaveOut {
             let (now, mut in_use) = (Instant::now(), self.in_use());
@@ -76,7 +78,7 @@ impl Store {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for as long as the engine lives.
+    /// Scans for as long as the engine lives.
     pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
         let mut pause = every;
         loop {
@@ -86,16 +88,17 @@ impl Store {
             let began = Instant::now();
             pause = match store.look_around(every).await {
                 Ok(()) => pause_after(every, began.elapsed()),
-                // How long it took says only for how long nobody answered.
+                // Its duration only says for how long the server did not answer.
                 Err(fault) => {
-                    tracing::debug!(?fault, "a look for work failed");
+                    tracing::debug!(error = ?fault, "scanning for due jobs failed; the next scan tries again");
                     every
                 }
             };
         }
     }
 
-    /// One look at the queues in use: whoever waits is told what is due there, and that nothing is.
+    /// Scans the queues in use once: notifies the waiting workers of due jobs, and of queues without due
+    /// jobs.
     async fn look_around(&self, every: Duration) -> StoreResult<()> {
         let (queues, types) = self.in_use().unasked(every, Instant::now());
         for queues in queues.chunks(QUEUES_PER_CLAIM_MAX) {

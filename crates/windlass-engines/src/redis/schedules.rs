@@ -1,4 +1,5 @@
-//! Schedules, and the jobs that they make: one script compares versions, writes schedules and puts their jobs in.
+//! Schedules, and the jobs of their ticks: one script compares versions, writes schedules and enqueues their
+//! jobs.
 
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
@@ -49,7 +50,7 @@ impl Store {
         let (mut schedules, mut damaged) = (Vec::new(), Vec::new());
         while !rows.is_empty() {
             let (name, version, job, record) = (rows.text()?, rows.count()?, rows.text()?, rows.text()?);
-            // A name that was damaged must not keep the others from being read.
+            // A damaged name must not keep the others from being read.
             let Ok(name) = ScheduleName::parse(&name) else { continue };
             match StoredSchedule::from_store(&name, version, job.parse().ok(), &record) {
                 Some(schedule) => schedules.push(schedule),
@@ -100,7 +101,7 @@ impl Store {
     }
 }
 
-/// Core's word on overlapping, by the stage of the last job: one that waits, runs, is dead, has ended.
+/// Core's decisions on overlapping, by the stage of the last job: one that waits, runs, is dead, has ended.
 fn decision_table(change: &ScheduleChange) -> String {
     let stages = [HolderStage::Waiting, HolderStage::Running, HolderStage::Dead, HolderStage::Ended];
     let letter = |stage| match change.overlap.decide(stage) {

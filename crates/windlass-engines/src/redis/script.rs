@@ -1,5 +1,5 @@
-//! Scripts: one file in `lua/` for each thing that is done, and parts that they share. What core decides by rules that need
-//! no more than a table is handed to them as one, so that no rule is written twice.
+//! Scripts: one file in `lua/` for each operation, and parts that they share. Rules of core that fit into a
+//! table are passed to the scripts as a table, so that no rule is written twice.
 
 use std::fmt::Write;
 
@@ -14,8 +14,8 @@ use windlass_core::priority::Priority;
 
 use super::row::damaged;
 
-/// What scripts have in common, in the order in which the parts need each other. Each script names those that it uses: all
-/// of it is run each time.
+/// The parts of scripts, in the order in which they depend on each other. Each script names the parts that it
+/// uses, since the server runs all of a script each time.
 const BEGIN: &str = include_str!("lua/parts/begin.lua");
 const HASHES: &str = include_str!("lua/parts/hashes.lua");
 const STATE: &str = include_str!("lua/parts/state.lua");
@@ -45,11 +45,12 @@ const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
 const TAKE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES, TURNS];
 
-/// So many workers are looked at by one script; if there are more, it is sent again for the next ones.
+/// The number of workers that one script reads; if there are more, it is sent again for the next ones.
 const WORKERS_PAGE: u32 = 100;
-/// So many types are looked at by one script, or gates of types.
+/// The maximum number of types, or of gates of types, that one script reads.
 pub(super) const TYPES_PER_CALL: usize = 200;
-/// So many queues and types are read by one script; if there are more, they are read page by page.
+/// The maximum number of queues and types that one script reads; if there are more, they are read page by
+/// page.
 const CATALOGUE_AT_ONCE: u32 = 1_000;
 
 /// A script as the server gets it.
@@ -57,18 +58,18 @@ const CATALOGUE_AT_ONCE: u32 = 1_000;
 pub(super) struct Script {
     pub(super) text: String,
     pub(super) sha: String,
-    /// Whether it writes: then a lost answer leaves open whether it happened.
+    /// Whether it writes: then a lost answer leaves open whether the script ran.
     pub(super) writes: bool,
 }
 
-/// What a script does to the store.
+/// The effect of a script on the store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Nothing.
+    /// It changes nothing.
     Reads,
-    /// It lets jobs in, and is refused when the server's memory is full.
+    /// It adds jobs, and is refused when the server's memory is full.
     Grows,
-    /// It brings jobs nearer to their end, and must go on when the memory is full: nothing else makes room.
+    /// It brings jobs nearer to their end, and must run when the memory is full: nothing else frees memory.
     Ends,
 }
 use crate::kit::to_json;
@@ -81,7 +82,7 @@ macro_rules! scripts {
         pub(super) struct Scripts { $(pub(super) $name: Script,)* }
 
         impl Scripts {
-            /// The scripts for a server of this version.
+            /// Builds the scripts for a server of this version.
             pub(super) fn for_server(major: u32) -> Self {
                 Self {
                     $($name: script(
@@ -93,12 +94,12 @@ macro_rules! scripts {
                 }
             }
 
-            /// The text of each.
+            /// The text of each script.
             pub(super) fn texts(&self) -> Vec<&str> {
                 vec![$(&self.$name.text,)*]
             }
 
-            /// Each with its name, for tests.
+            /// Each script with its name, for tests.
             #[cfg(test)]
             pub(super) fn all(&self) -> Vec<(&'static str, &Script)> {
                 vec![$((stringify!($name), &self.$name),)*]
@@ -170,7 +171,7 @@ scripts! {
     forget_rollups: Ends LOOK,
 }
 
-/// The script that makes a namespace. It begins with nothing.
+/// The script that creates a namespace. It uses no parts.
 pub(super) const OPEN: &str = include_str!("lua/open.lua");
 
 fn script(body: &str, effect: Effect, parts: &[&str], major: u32) -> Script {
@@ -182,8 +183,9 @@ fn script(body: &str, effect: Effect, parts: &[&str], major: u32) -> Script {
     Script { text, sha, writes: effect != Reads }
 }
 
-/// From version 7 on a script says by its first line what may be done to it: one that lets jobs in is refused before it
-/// begins if the memory is full. Before that, a script had to ask for its effects, not its text, to be replicated.
+/// The first line of a script. From version 7 on it sets the flags of the script: a script that adds jobs is
+/// refused before it begins if the memory is full. Before version 7, a script had to request that its
+/// effects, not its text, are replicated.
 fn first_line(effect: Effect, major: u32) -> &'static str {
     match effect {
         _ if major < 7 => "redis.replicate_commands()\n",
@@ -217,14 +219,14 @@ fn tables() -> String {
     text
 }
 
-/// What the gates of types begin with that nobody handles.
+/// The common prefix of the gates of types that no live worker handles.
 fn no_handler() -> String {
     const ANY: &str = "any";
     let gate = Gate::no_handler(&TypeName::parse(ANY).expect("a plain word is a name"));
     gate.as_str().trim_end_matches(ANY).to_owned()
 }
 
-/// What becomes of a newcomer, by everything that core looks at.
+/// The decision on a new job, for every combination of values that core considers.
 fn decision_table() -> String {
     let mut text = String::new();
     let period = KeyScope::For(std::time::Duration::ZERO);
@@ -267,8 +269,8 @@ fn before_now(instant: Timestamp) -> i64 {
     NOW.as_micros() - instant.as_micros()
 }
 
-/// Parts of a claim's order, as if every priority had jobs as old as can be: a script leaves out what its lanes do not have.
-/// Instants are spans before now.
+/// The ranges of a claim's order, as if every priority had jobs of any age: a script leaves out ranges that
+/// its lanes do not have. Instants are spans before now.
 fn ranges(order: &[ClaimRange]) -> String {
     let mut text = String::new();
     for range in order {

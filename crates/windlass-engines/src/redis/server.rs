@@ -1,5 +1,6 @@
-//! What the server says about itself: its version, what it writes to disk, what it drops when its memory is full. Asked when
-//! an engine is opened, and again by each new connection: it may lead to another server, or to one with other settings.
+//! Facts about the server: its version, what it writes to disk, what it drops when its memory is full. They
+//! are read when an engine is opened, and again for each new connection, which may lead to another server, or
+//! to one with other settings.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -14,34 +15,34 @@ use super::reply::ReplyReader;
 use super::script::Scripts;
 use super::store_error::{StoreError, StoreResult};
 
-/// The oldest server that has every command we use.
+/// The oldest server that has every command this engine uses.
 pub(super) const SERVER_MIN: (u32, u32) = (5, 0);
 
-/// A server that was asked.
+/// A server whose facts have been read.
 #[derive(Debug)]
 pub(super) struct KnownServer {
     pub(super) facts: ServerFacts,
-    /// As its version takes them.
+    /// The scripts in the form for its version.
     scripts: Arc<Scripts>,
 }
 
-/// What a server says about itself, as far as it matters to jobs.
+/// The facts about a server that matter to jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFacts {
     /// Its version.
     pub version: String,
     /// Whether every change is appended to a file.
     pub appends: bool,
-    /// When that file is synced: `always`, `everysec` or `no`; nothing if the server does not tell.
+    /// When that file is synced: `always`, `everysec` or `no`; `None` if the server does not report it.
     pub syncs: Option<String>,
-    /// Whether snapshots are taken now and then; nothing if the server does not tell.
+    /// Whether snapshots are taken now and then; `None` if the server does not report it.
     pub snapshots: Option<bool>,
-    /// What it drops when its memory is full; `noeviction` is nothing.
+    /// What it drops when its memory is full; `noeviction` means nothing.
     pub eviction: String,
 }
 
 impl ServerFacts {
-    /// Asks the server. One that keeps its settings to itself tells less.
+    /// Queries the server. A server that hides its settings reports less.
     pub(super) async fn read(link: &Link) -> StoreResult<Self> {
         let info = Info::read(link).await?;
         let syncs = setting(link, "appendfsync").await;
@@ -64,12 +65,12 @@ impl ServerFacts {
         match (self.appends, self.syncs.as_deref()) {
             (true, Some("always")) => Durability::PowerCut,
             (true, _) => Durability::Crash,
-            // What was acknowledged after the last snapshot is gone with the server.
+            // Jobs acknowledged after the last snapshot are lost with the server.
             _ => Durability::Process,
         }
     }
 
-    /// What can be lost, in a sentence for people.
+    /// Says what can be lost, in a sentence for people.
     pub fn what_can_be_lost(&self) -> &'static str {
         match (self.appends, self.syncs.as_deref(), self.snapshots) {
             (true, Some("always"), _) => "nothing: every change is synced before it is acknowledged",
@@ -77,7 +78,7 @@ impl ServerFacts {
                 "about the last second, if the machine fails or the server is killed while its disk is slow"
             }
             (true, Some(_), _) => {
-                "whatever the system has not written yet, about half a minute, if the machine fails"
+                "everything that the system has not written yet, about half a minute, if the machine fails"
             }
             (true, None, _) => "perhaps the last second or more: the server does not say when it syncs",
             (false, _, Some(true)) => {
@@ -100,7 +101,7 @@ impl ServerFacts {
         (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
     }
 
-    /// Whether it lacks commands that we use.
+    /// Whether it lacks commands that this engine uses.
     pub(super) fn is_too_old(&self) -> bool {
         self.numbers() < SERVER_MIN
     }
@@ -125,7 +126,7 @@ impl ServerFacts {
     }
 }
 
-/// One setting of the server, if it tells.
+/// Reads one setting of the server; `None` if the server does not report it.
 async fn setting(link: &Link, name: &str) -> Option<String> {
     let answer = link.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
     let mut pair = ReplyReader::of(answer).ok().filter(|pair| !pair.is_empty())?;
@@ -134,7 +135,7 @@ async fn setting(link: &Link, name: &str) -> Option<String> {
 }
 
 impl Store {
-    /// Asks the server what it is, and opens the namespace.
+    /// Reads the facts about the server, and opens the namespace.
     pub(super) async fn open(&self) -> StoreResult<()> {
         let facts = ServerFacts::read(&self.work).await.map_err(StoreError::of_read)?;
         facts.check(self.allow_eviction)?;
@@ -144,7 +145,8 @@ impl Store {
         self.open_first().await
     }
 
-    /// Asks again if a connection was made since. No call fails by it; what has become worse is logged.
+    /// Reads the facts again if a connection was made since. No call fails by it; facts that have become
+    /// worse are logged.
     pub(super) async fn look_at_new_server(&self) {
         let made = self.work.made();
         if self.asked_by.swap(made, Ordering::SeqCst) == made {
@@ -153,7 +155,7 @@ impl Store {
         match ServerFacts::read(&self.work).await {
             Ok(facts) => self.meet(facts),
             Err(fault) => {
-                tracing::debug!(?fault, "the server does not say what it is; it is taken for what it was")
+                tracing::debug!(error = ?fault, "reading the server's facts failed; the known facts are kept")
             }
         }
     }
@@ -164,7 +166,7 @@ impl Store {
             return;
         }
         if let Err(error) = facts.check(self.allow_eviction) {
-            tracing::error!(%error, "the server is not what it was, and would be refused now");
+            tracing::error!(%error, "the server has changed, and opening it would be refused now");
         }
         if facts.what_can_be_lost() != before.facts.what_can_be_lost() {
             tracing::warn!(
@@ -187,7 +189,7 @@ impl Store {
 
     pub(super) fn server(&self) -> Arc<KnownServer> {
         let server = self.server.read().unwrap_or_else(PoisonError::into_inner);
-        server.clone().expect("the server is asked before an engine is given out")
+        server.clone().expect("the facts are read before an engine is returned")
     }
 
     pub(super) fn scripts(&self) -> Arc<Scripts> {

@@ -1,4 +1,4 @@
-//! Settling: the end of an attempt is written, if its fence holds.
+//! Settling: writes the end of an attempt, if its fence holds.
 
 use windlass_core::claim::Fence;
 use windlass_core::job::Progress;

@@ -1,6 +1,7 @@
-//! Which store this is. It may come back empty, or older than it was, or another one may take its place. What this process
-//! knows of a store, its store_epoch and its queues and types, is swapped as one: whoever calls meanwhile asks for the old
-//! store, is told that it is gone, and waits until the new one knows what this process has declared.
+//! The identity of the store. It may come back empty, or older than it was, or another store may take its
+//! place. What this process knows of a store, its store epoch and its queues and types, is swapped as a
+//! whole. A call that runs meanwhile addresses the old store, gets the answer that it is gone, and waits
+//! until the new store has all declarations of this process.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -20,30 +21,30 @@ use super::store_error::{StoreError, StoreResult};
 /// A store as this process knows it.
 #[derive(Debug, Default)]
 pub(super) struct Opened {
-    /// A random mark that a store gets when it is made.
+    /// The random id that a store gets when it is created.
     pub(super) store_epoch: Arc<str>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) seen: Arc<Seen>,
 }
 
-/// How far a store was when it last answered. What goes up there never comes down, unless the store forgot something.
+/// The highest counts that a store has reported. They never decrease, unless the store forgot something.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     beats: AtomicU64,
     last_job: AtomicI64,
 }
 
-/// What became of a store that was asked for.
+/// How a store that was opened is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// It came back empty, or another one took its place.
+    /// It came back empty, or another store took its place.
     Replaced,
     /// It came back as it was some time ago.
     Older,
 }
 
 impl Opened {
-    /// A store of which nothing else is known.
+    /// A store of which only the epoch is known.
     fn unread(store_epoch: &str) -> Arc<Self> {
         Arc::new(Self { store_epoch: store_epoch.into(), ..Self::default() })
     }
@@ -78,7 +79,8 @@ impl Store {
         self.opened().catalogue.clone()
     }
 
-    /// The catalogue with a type that was met in a job: another process may just have registered it.
+    /// Returns the catalogue with the type of a job that was read: another process may just have registered
+    /// it.
     pub(super) async fn catalogue_with(&self, kind: u32) -> StoreResult<Arc<Catalogue>> {
         if self.catalogue().type_numbered(kind).is_none() {
             self.reload().await?;
@@ -86,7 +88,7 @@ impl Store {
         Ok(self.catalogue())
     }
 
-    /// Makes the namespace if it is not there, and reads what it knows.
+    /// Creates the namespace if it does not exist, and reads its catalogue.
     pub(super) async fn open_first(&self) -> StoreResult<()> {
         let opened = Opened::unread(&self.read_incarnation(&Opened::default()).await?);
         self.read_and_swap(&opened).await
@@ -104,8 +106,9 @@ impl Store {
         }
     }
 
-    /// The store is not the one that somebody asked for. What this process has declared is declared again; its workers find
-    /// that they are unknown and start over by themselves. One caller does it, the others wait.
+    /// Opens the store that took the place of the one that a caller addressed. All declarations of this
+    /// process are declared again; its workers find that they are unknown and start over by themselves. One
+    /// caller does it, the others wait.
     pub(super) async fn open_again(&self, asked: &Opened, why: Gone) -> StoreResult<()> {
         let _one_at_a_time = self.opening.lock().await;
         if self.opened().store_epoch != asked.store_epoch {
@@ -116,10 +119,10 @@ impl Store {
         }
         let opened = Opened::unread(&self.read_incarnation(asked).await?);
         if opened.store_epoch == asked.store_epoch {
-            // It is the old one again.
+            // The old store is back.
             return Ok(());
         }
-        // The store knows that number now, but may fail again before it is on its disk.
+        // The store knows that number now, but may fail again before the number is on its disk.
         opened.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
         self.raise_alarm(asked, &opened, why);
         let there = match self.read_catalogue(&opened).await? {
@@ -134,7 +137,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a store that came back older another one, so that everybody notices. If somebody was faster, that is enough.
+    /// Gives a new epoch to a store that came back older, so that every process notices. If another process
+    /// was first, that is enough.
     pub(super) async fn renew(&self, asked: &Opened) -> StoreResult<()> {
         let known = Opened { store_epoch: asked.store_epoch.clone(), ..Opened::default() };
         known.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
@@ -154,7 +158,7 @@ impl Store {
         }
     }
 
-    /// How often this store was found to be another one than processes knew, and when last.
+    /// Reads how often this store was found to be replaced, and when last.
     pub(super) async fn read_replaced(&self) -> StoreResult<Option<Replaced>> {
         let layout = format!("{}layout", self.keys.all);
         let ask = redis::cmd("HMGET").arg(layout).arg("replaced").arg("replaced_at").to_owned();
@@ -169,8 +173,8 @@ impl Store {
 
     fn raise_alarm(&self, asked: &Opened, opened: &Opened, why: Gone) {
         let lost = match why {
-            Gone::Replaced => "the store is another one than was opened: what it held is lost or elsewhere",
-            Gone::Older => "the store came back older than it was: what happened since then is lost",
+            Gone::Replaced => "the store was replaced: the data of the former store is lost or elsewhere",
+            Gone::Older => "the store came back older than it was: all later changes are lost",
         };
         let (namespace, before, now) = (&self.keys.all, &asked.store_epoch, &opened.store_epoch);
         tracing::error!(
@@ -192,7 +196,7 @@ impl Store {
         Ok(())
     }
 
-    /// The answer of this very store.
+    /// Returns the answer of exactly this store.
     async fn said_by(&self, script: &Script, args: &Args, opened: &Arc<Opened>) -> StoreResult<redis::Value> {
         match self.say(script, args, opened).await? {
             CallResult::Answer(reply) => Ok(reply.value),
@@ -205,7 +209,7 @@ impl Store {
         self.send(&self.work, script, args, to, "").await
     }
 
-    /// Queues and types of a store as it has just told them; unless another store has been opened meanwhile.
+    /// Stores a catalogue that was just read, unless another store has been opened meanwhile.
     fn learn(&self, from: &Opened, catalogue: Catalogue) {
         let (store_epoch, seen, catalogue) =
             (from.store_epoch.clone(), from.seen.clone(), Arc::new(catalogue));

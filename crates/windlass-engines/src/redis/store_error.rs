@@ -1,17 +1,18 @@
-//! What Redis may answer instead of a result, in the words of the engine seam.
+//! Errors of Redis, and their translation to errors of the engine interface.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use windlass_core::error::EngineError;
 
-/// What a step gives.
+/// The result of a step.
 pub(super) type StoreResult<T> = Result<T, StoreError>;
 
 /// Why a step failed.
 #[derive(Debug)]
 pub(super) enum StoreError {
-    /// The server said no, before it wrote anything.
+    /// The server refused, before it wrote anything.
     Refused(RedisError),
-    /// The connection broke, or no answer came, or a script stopped half way. What was sent may have been done all the same.
+    /// The connection broke, or no answer came, or a script stopped half way. The call may have been executed
+    /// all the same.
     Lost(String),
     /// Nothing could be sent.
     Unreachable(String),
@@ -22,7 +23,7 @@ pub(super) enum StoreError {
 }
 
 impl StoreError {
-    /// What an error of a connection means that was there before.
+    /// Classifies an error of an existing connection.
     pub(super) fn of_call(error: RedisError) -> Self {
         let is_servers_word = matches!(
             error.kind(),
@@ -31,7 +32,7 @@ impl StoreError {
         if is_servers_word { Self::Refused(error) } else { Self::Lost(error.to_string()) }
     }
 
-    /// What an error on the way to a connection means.
+    /// Classifies an error while connecting.
     pub(super) fn connecting(error: RedisError, place: &str) -> Self {
         match error.kind() {
             ErrorKind::AuthenticationFailed
@@ -43,8 +44,8 @@ impl StoreError {
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(error),
             _ if is_about_tls(&error) => Self::Engine(EngineError::Unusable {
                 why: format!(
-                    "no connection with TLS to {place} ({error}); check that this port speaks TLS, and name the file of \
-                     the authority that signed its certificate in `ca_file`"
+                    "connecting to {place} with TLS failed ({error}); check that this port speaks TLS, and set `ca_file` to \
+                     the certificate of the authority that signed the server's"
                 ),
             }),
             _ => Self::Unreachable(format!(
@@ -53,8 +54,8 @@ impl StoreError {
         }
     }
 
-    /// Whether another connection may lead to a better place: this one is broken, its server may no longer be written to, or wants a
-    /// login that it did not want when this connection was made.
+    /// Whether another connection may lead to a better server: this connection is broken, its server may no
+    /// longer be written to, or requires a login that it did not require when this connection was made.
     pub(super) fn asks_for_another_connection(&self) -> bool {
         match self {
             Self::Lost(_) => true,
@@ -64,7 +65,7 @@ impl StoreError {
         }
     }
 
-    /// The same once more, for those who come a moment later, if it is about the way to the server.
+    /// Returns a copy for callers that come a moment later, if the error is about the way to the server.
     pub(super) fn again(&self) -> Option<Self> {
         match self {
             Self::Unreachable(why) => Some(Self::Unreachable(why.clone())),
@@ -76,17 +77,17 @@ impl StoreError {
         }
     }
 
-    /// Whether the way to the server broke, and not a script on it.
+    /// Whether the way to the server broke, and not a script.
     pub(super) fn is_of_the_way(&self) -> bool {
         matches!(self, Self::Lost(why) | Self::Unreachable(why) if !why.contains("user_script"))
     }
 
-    /// Whether the server has forgotten a script.
+    /// Whether the server has lost a script.
     pub(super) fn is_about_a_missing_script(&self) -> bool {
         matches!(self, Self::Refused(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
     }
 
-    /// The same for a call that only reads: a lost answer leaves nothing open.
+    /// Translates the error of a call that only reads: a lost answer leaves nothing open.
     pub(super) fn of_read(self) -> Self {
         match self {
             Self::Lost(why) => Self::Unreachable(why),
@@ -94,7 +95,8 @@ impl StoreError {
         }
     }
 
-    /// The same for a script that writes: what stopped it inside may have left a part of it behind.
+    /// Translates the error of a script that writes: a script that stopped inside may have left a part of its
+    /// changes behind.
     pub(super) fn of_write(self) -> Self {
         match self {
             Self::Refused(error) if stopped_half_way(&error) => Self::Lost(error.to_string()),
@@ -103,8 +105,8 @@ impl StoreError {
     }
 }
 
-/// Words by which a server refuses the first write of a script. After that it lets the others pass. A command that the user may
-/// not send is refused wherever it stands.
+/// Codes with which a server refuses the first write of a script. After that write it accepts the others. A
+/// command that the user may not send is refused at any position.
 const NOT_EVEN_BEGUN: [&str; 5] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN"];
 
 /// Whether an error comes from inside a script. All versions name the line then.
@@ -113,13 +115,13 @@ fn stopped_half_way(error: &RedisError) -> bool {
     said.contains("user_script") && !NOT_EVEN_BEGUN.contains(&code_of(&said, error.code()))
 }
 
-/// Whether the server has as many connections as it takes. That passes.
+/// Whether the server has as many connections as it accepts. This passes.
 fn is_crowded(error: &RedisError) -> bool {
     error.to_string().contains("max number of clients")
 }
 
-/// The word by which the server says what is wrong. Before Redis 7 an error from inside a script comes wrapped: the word
-/// stands behind the last ` -`.
+/// The code by which the server names the error. Before Redis 7 an error from inside a script comes wrapped:
+/// the code follows the last ` -`.
 fn code_of<'a>(said: &'a str, code: Option<&'a str>) -> &'a str {
     match code {
         Some(code) if code != "ERR" => code,
@@ -141,7 +143,7 @@ fn is_about_tls(error: &RedisError) -> bool {
 }
 
 fn no_login(error: &RedisError, place: &str) -> EngineError {
-    let why = format!("no login at {place} ({error}); check user and password of the Redis URL");
+    let why = format!("login at {place} failed ({error}); check user and password of the Redis URL");
     EngineError::Unusable { why }
 }
 
@@ -165,7 +167,7 @@ impl From<StoreError> for EngineError {
     }
 }
 
-/// What the server's no means.
+/// Translates a refusal of the server.
 fn refused(error: &RedisError) -> EngineError {
     let said = error.to_string();
     let code = code_of(&said, error.code());
@@ -173,18 +175,18 @@ fn refused(error: &RedisError) -> EngineError {
     match code {
         "OOM" => EngineError::Full {
             why: format!(
-                "Redis has no memory left ({said}); raise `maxmemory` or finish jobs, it goes on by itself then"
+                "Redis has no memory left ({said}); raise `maxmemory` or finish jobs, then it continues by itself"
             ),
         },
         "MISCONF" => EngineError::Full {
-            why: format!("Redis cannot write its data to disk ({said}); it goes on by itself once it can"),
+            why: format!("Redis cannot write its data to disk ({said}); free space or fix the disk, then it continues by itself"),
         },
         "NOAUTH" | "WRONGPASS" => unusable("check user and password of the Redis URL"),
         "NOPERM" => unusable("grant this user the commands and keys that docs/engines/redis.md lists"),
         "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK"
         | "NOREPLICAS" | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: said },
         _ if is_crowded(error) => EngineError::Unavailable { why: said },
-        // So a server refuses what is long before it says that it wants a login.
+        // With these errors a server refuses long commands before it says that it requires a login.
         _ if error.kind() == ErrorKind::AuthenticationFailed || said.contains("unauthenticated") => {
             unusable("check user and password of the Redis URL")
         }

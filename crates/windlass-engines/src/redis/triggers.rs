@@ -1,4 +1,5 @@
-//! CompletionTriggers, their marks, and the jobs that they make: one script looks at a trigger, and puts its job in.
+//! Completion triggers, their marks, and the jobs that they enqueue: one script evaluates a trigger, and
+//! enqueues its job.
 
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ impl Store {
         Ok(changed)
     }
 
-    /// One script each: what one puts in is seen by the next.
+    /// Fires each trigger by a script of its own: the jobs that one enqueues are seen by the next.
     async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> StoreResult<Vec<TriggerFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
@@ -125,12 +126,13 @@ impl Store {
         Ok(fired)
     }
 
-    /// A look failed. If the store can be written to, only this trigger is the worse for it, and the others are looked at; else nothing is.
+    /// Postpones a trigger whose evaluation failed. If the store accepts writes, only this trigger is
+    /// affected, and the others are evaluated; otherwise none is.
     async fn postpone_trigger(&self, firing: &TriggerFiring, fault: StoreError) -> StoreResult<TriggerFired> {
         let pause = look_after_failure(fault.is_of_the_way());
         let Ok(put_off) = self.fire_trigger(firing, Some(pause)).await else { return Err(fault) };
         let error = EngineError::from(fault);
-        tracing::error!(trigger = %firing.name, %error, "a look at a completion trigger failed; it is made again later");
+        tracing::error!(trigger = %firing.name, %error, "evaluating a completion trigger failed; it is evaluated again later");
         Ok(put_off)
     }
 
@@ -189,7 +191,7 @@ impl Store {
     }
 }
 
-/// What a trigger watches, as scripts read it.
+/// What a trigger watches, in the form that scripts read.
 fn watch(spec: &CompletionTrigger) -> String {
     let kind = match &spec.watch {
         Watched::Group(_) => 'g',
@@ -204,7 +206,7 @@ fn read_rows(items: &mut ReplyReader) -> StoreResult<Vec<TriggerRow>> {
     while !items.is_empty() {
         let (name, version, job) = (items.text()?, items.count()?, items.text()?);
         let (is_marked, look_at, record) = (items.text()? == "1", items.text()?, items.text()?);
-        // A name that was damaged must not keep the others from being read.
+        // A damaged name must not keep the others from being read.
         let Ok(name) = TriggerName::parse(&name) else { continue };
         let look_at = look_at.parse().ok().map(Timestamp::from_micros);
         rows.push(TriggerRow { name, version, last_job: job.parse().ok(), is_marked, look_at, record });

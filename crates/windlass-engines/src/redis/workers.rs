@@ -1,4 +1,4 @@
-//! Workers come, show heartbeats, and leave.
+//! Registration, heartbeats and release of workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use super::row::read_id;
 use super::store_error::StoreResult;
 use crate::kit::to_json;
 
-/// What is sent in place of a worker's clock if nobody read it.
+/// Sent in place of a worker's clock if the caller did not read it.
 const NO_CLOCK: i64 = -1;
 
-/// A worker's card as it is kept.
+/// A worker's card as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredCard {
     id: [u8; 16],
@@ -36,7 +36,7 @@ struct StoredCard {
     version: String,
     queues: Vec<QueueName>,
     types: Vec<TypeName>,
-    /// Cards that were written before there were duties have none.
+    /// Cards that were written before duties existed have none.
     #[serde(default)]
     duties: Vec<DutyName>,
     #[serde(default)]
@@ -65,7 +65,8 @@ impl Store {
         Err(EngineError::Refused(why.to_owned()).into())
     }
 
-    /// Lets everybody through gates that one script could not. Should this process end meanwhile, a sweep does the rest.
+    /// Releases all jobs behind gates that one script could not release. Should this process end meanwhile, a
+    /// sweep releases the rest.
     async fn let_through(&self, gates: Vec<Gate>) -> StoreResult<()> {
         for gate in gates {
             while self.open_gate(gate.clone(), MAINTENANCE_BATCH_MAX).await?.more {}
@@ -107,7 +108,7 @@ impl Store {
             cursor = page.text()?;
             fences.extend(read_fences(page.list()?)?);
             if cursor == "0" {
-                // A page may tell again what another told.
+                // A page may contain fences of another page.
                 fences.sort_by_key(|fence| fence.job);
                 fences.dedup();
                 return Ok(fences);
@@ -118,7 +119,8 @@ impl Store {
     pub(super) async fn retire(&self, worker: WorkerId) -> StoreResult<()> {
         let mut args = Args::new();
         args.bytes(&worker.to_bytes()).text(&Order::release());
-        // Should this process end meanwhile, its worker falls silent, and a rescue gives back the rest in the same way.
+        // Should this process end meanwhile, its worker falls silent, and a rescue requeues the rest in the
+        // same way.
         while !bytes(self.call(&self.scripts().retire, args.clone()).await?.value)?.is_empty() {}
         Ok(())
     }
@@ -128,7 +130,7 @@ impl Store {
         Ok(crew.members.into_values().map(|member| member.sighting).collect())
     }
 
-    /// All workers, page by page.
+    /// Reads all workers, page by page.
     pub(super) async fn crew(&self) -> StoreResult<Crew> {
         let (mut crew, mut cursor) = (Crew::default(), "0".to_owned());
         loop {
@@ -151,15 +153,15 @@ impl Store {
     }
 }
 
-/// All workers that were not declared dead or let out.
+/// All workers that were neither declared dead nor released.
 #[derive(Debug, Default)]
 pub(super) struct Crew {
     pub(super) members: BTreeMap<WorkerId, Member>,
-    /// How often a worker had come when the first was read.
+    /// The number of registrations when the first page was read.
     pub(super) arrivals: Option<u64>,
 }
 
-/// One of them, and the names of its queues and types, which can be read also if its card is damaged.
+/// One worker, and the names of its queues and types, which can be read also if its card is damaged.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) sighting: WorkerSighting,
@@ -181,8 +183,8 @@ fn stored(card: &WorkerCard) -> StoredCard {
     }
 }
 
-/// A worker as its row tells. What is damaged counts as unknown: were the worker not seen, nobody would take back what it
-/// holds.
+/// Reads a worker from its row. Damaged values count as unknown: were the worker skipped, no process would
+/// take back the jobs that it holds.
 fn member(mut row: ReplyReader, now: Timestamp) -> StoreResult<Member> {
     let card = serde_json::from_str::<StoredCard>(&row.text()?).ok();
     let mut number = || row.number().unwrap_or_default();
@@ -235,7 +237,8 @@ fn unknown_card(id: WorkerId) -> WorkerCard {
     }
 }
 
-/// Sets of duties, of each how many could do them, and how many of those stand before the one that asks.
+/// Reads sets of duties: for each, how many workers could do them, and how many of these have a lower ring
+/// position than the calling worker.
 fn read_others(mut items: ReplyReader) -> StoreResult<Vec<Others>> {
     let mut others = Vec::new();
     while !items.is_empty() {
@@ -246,12 +249,12 @@ fn read_others(mut items: ReplyReader) -> StoreResult<Vec<Others>> {
     Ok(others)
 }
 
-/// A name a line.
+/// Parses one name per line.
 fn duty_names(lines: &str) -> Vec<DutyName> {
     lines.lines().filter_map(|name| DutyName::parse(name).ok()).collect()
 }
 
-/// Ids and tokens in turn.
+/// Reads ids and tokens in turn.
 fn read_fences(mut items: ReplyReader) -> StoreResult<Vec<Fence>> {
     let mut fences = Vec::new();
     while !items.is_empty() {

@@ -1,4 +1,4 @@
-//! What people do to jobs and queues.
+//! Acts of operators on jobs and queues.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Work<'_> {
         }
     }
 
-    /// Asks a running job to stop. The first reason stands.
+    /// Asks a running job to stop. The first reason stays.
     fn ask_to_stop(&mut self, id: JobId, why: &str) -> StoreResult<CancelAnswer> {
         let mut statement = self.conn.prepare_cached(sql!("request_cancel"))?;
         let claim = statement.query_row(params![id.0, why], |row| row.get(0).map(token))?;
@@ -78,7 +78,7 @@ impl Work<'_> {
         Ok(RetryAnswer::Retried)
     }
 
-    /// The other job that holds this one's key now.
+    /// Returns the other job that holds this job's key now.
     fn other_holder(&self, id: JobId, letter: &DeadLetter) -> StoreResult<Option<JobId>> {
         let Some(key) = &letter.key else { return Ok(None) };
         let holder = self.key_holder(letter.kind, key)?;
@@ -181,7 +181,7 @@ impl Work<'_> {
         Ok(BatchDone { changed: waiting.len() as u64, more: !self.waiting_in(name, 1)?.is_empty() })
     }
 
-    /// Jobs of a queue that wait, with or without a gate, at most `limit`.
+    /// Lists the jobs of a queue that wait, with or without a gate, at most `limit`.
     fn waiting_in(&self, name: &QueueName, limit: u32) -> StoreResult<Vec<JobId>> {
         let Some(queue) = self.catalogue.queue(name) else { return Ok(Vec::new()) };
         let mut found: Vec<JobId> = Vec::new();
@@ -200,7 +200,7 @@ impl Work<'_> {
         Ok(BatchDone { changed: changed.into(), more })
     }
 
-    /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
+    /// Lets the oldest jobs through a gate, at most `limit`. A job that has ever crashed becomes a suspect.
     pub(super) fn let_through(&mut self, gate: &Gate, limit: u32) -> StoreResult<u32> {
         if gate.is_of_ordering_key() {
             return Ok(0);
@@ -214,7 +214,7 @@ impl Work<'_> {
         Ok(u32::try_from(through.len()).unwrap_or(u32::MAX))
     }
 
-    /// The oldest jobs behind a gate. Suspects have no gate that could be opened.
+    /// Lists the oldest jobs behind a gate. The gate of suspects cannot be opened.
     fn behind(&self, gate: &Gate, limit: u32) -> StoreResult<Vec<JobId>> {
         if gate.is_suspect() {
             return Ok(Vec::new());

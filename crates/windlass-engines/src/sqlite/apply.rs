@@ -1,5 +1,6 @@
-//! Where a job goes next is decided by core; here it is written. Every move of a job from one table or spot
-//! to another is in this file, so that counts, keys and attempts always go with it.
+//! Applies transitions: core decides where a job goes next, and this file writes it. Every move of a job
+//! from one table or state to another is in this file, so that counts, keys and attempts always move with
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +28,10 @@ use super::triggers::Mover;
 use super::work::{Hot, Work};
 use crate::kit::{JobOptions, parse_error, to_json};
 
-/// Every so many attempts of a job the old ones are deleted.
+/// The number of attempts of a job after which its old attempts are deleted.
 const TRIM_EVERY: u32 = 50;
 
-/// A job that has not ended, as far as moving it needs to know.
+/// A job that has not ended, with the columns that a move needs.
 #[derive(Debug)]
 pub(super) struct LiveJob {
     pub(super) id: JobId,
@@ -46,8 +47,8 @@ pub(super) struct LiveJob {
 }
 
 impl LiveJob {
-    /// Where it stands, as far as drains ask.
-    fn stand(&self) -> JobStanding<'_> {
+    /// Returns its standing towards completion triggers.
+    fn standing(&self) -> JobStanding<'_> {
         match self.runs {
             true => JobStanding::Running,
             false => JobStanding::Waiting { due: self.due, gate: self.gate.as_ref() },
@@ -75,7 +76,7 @@ pub(super) struct HeldJob {
     pub(super) group: Option<String>,
 }
 
-/// What is remembered of an attempt that ended.
+/// The stored fields of an attempt that ended.
 #[derive(Debug)]
 pub(super) struct EndedAttempt {
     pub(super) number: u32,
@@ -87,12 +88,12 @@ pub(super) struct EndedAttempt {
     pub(super) output: Option<String>,
 }
 
-/// What goes with the end of a claim, besides where the job lands.
+/// The end of a claim, besides the new state of its job.
 #[derive(Debug, Default)]
-pub(super) struct Parting {
+pub(super) struct AttemptEnd {
     pub(super) attempt: Option<EndedAttempt>,
     pub(super) last_error: Option<JobError>,
-    /// The token, if the holder itself settled; nothing if its claim was taken away.
+    /// The token, if the holder itself settled; `None` if its claim was taken away.
     pub(super) settled_by: Option<ClaimToken>,
     /// How long ago the job ended, if this ends it.
     pub(super) ended_ago: Duration,
@@ -100,8 +101,8 @@ pub(super) struct Parting {
     pub(super) is_retry: bool,
 }
 
-/// A job on its way out of the live ones.
-struct AttemptEnd<'a> {
+/// A job that leaves its claim or the live jobs.
+struct LeavingJob<'a> {
     id: JobId,
     token: Option<ClaimToken>,
     kind: Arc<TypeEntry>,
@@ -109,29 +110,29 @@ struct AttemptEnd<'a> {
     key: Option<&'a str>,
     ordering_key: Option<&'a str>,
     from: Spot,
-    parting: &'a Parting,
+    attempt_end: &'a AttemptEnd,
 }
 
 impl Work<'_> {
-    /// A job that has not ended.
+    /// Reads a job that has not ended.
     pub(super) fn live_job(&self, id: JobId) -> StoreResult<Option<LiveJob>> {
         let mut statement = self.conn.prepare_cached(sql!("waiting"))?;
         Ok(statement.query_row([id.0], |row| read_live(row, id)).optional()?)
     }
 
-    /// A running job, if this claim holds.
+    /// Reads a running job, if this claim holds.
     pub(super) fn held_job(&self, id: JobId, token: ClaimToken) -> StoreResult<Option<HeldJob>> {
         let mut statement = self.hot(Hot::Held)?;
         let held = statement.query_row(params![id.0, token.to_bytes()], |row| read_held(row, id, token));
         Ok(held.optional()?)
     }
 
-    /// Writes where a running job landed.
+    /// Writes the new state of a running job.
     pub(super) fn apply(
         &mut self,
         held: &HeldJob,
         landing: AppliedTransition,
-        parting: &Parting,
+        attempt_end: &AttemptEnd,
     ) -> StoreResult<()> {
         let kind = self.type_of(held.kind)?;
         let mover = Mover {
@@ -141,7 +142,7 @@ impl Work<'_> {
             from: JobStanding::Running,
         };
         self.mark_triggers(&mover, JobStanding::at(&landing.place))?;
-        let end = AttemptEnd {
+        let end = LeavingJob {
             id: held.id,
             token: Some(held.token),
             kind,
@@ -149,7 +150,7 @@ impl Work<'_> {
             key: held.key.as_deref(),
             ordering_key: held.ordering_key.as_deref(),
             from: Spot::Running,
-            parting,
+            attempt_end,
         };
         match landing.place {
             Place::Waiting { due, gate } => self.wait_again(&end, due, gate.as_ref()),
@@ -162,20 +163,20 @@ impl Work<'_> {
     /// Cancels a job that waits.
     pub(super) fn cancel_waiting(&mut self, job: &LiveJob, why: &str) -> StoreResult<()> {
         self.mark_moved(job, JobStanding::Ended)?;
-        let parting = Parting::default();
-        let end = self.leaving_waiting(job, &parting)?;
+        let attempt_end = AttemptEnd::default();
+        let end = self.leaving_waiting(job, &attempt_end)?;
         self.finish(&end, CANCELLED, None, Some(why))
     }
 
-    /// Gives up a job that waits, because its row cannot be read.
+    /// Moves a waiting job to the dead-letter queue, because its row cannot be read.
     pub(super) fn bury_waiting(&mut self, job: &LiveJob, error: &JobError) -> StoreResult<()> {
         self.mark_moved(job, JobStanding::Ended)?;
-        let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
-        let end = self.leaving_waiting(job, &parting)?;
+        let attempt_end = AttemptEnd { last_error: Some(error.clone()), ..AttemptEnd::default() };
+        let end = self.leaving_waiting(job, &attempt_end)?;
         self.bury(&end, error)
     }
 
-    /// Puts a waiting job behind a gate or through it, and gives it another due time.
+    /// Changes the gate and the due time of a waiting job.
     pub(super) fn change_waiting(
         &mut self,
         job: &LiveJob,
@@ -191,11 +192,11 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Marks the drains that a job held which waits and goes there.
+    /// Marks the completion triggers that a waiting job kept unfinished before it moves to this standing.
     pub(super) fn mark_moved(&mut self, job: &LiveJob, to: JobStanding<'_>) -> StoreResult<()> {
         let kind = self.type_of(job.kind)?;
         let (group, key) = (job.group.as_deref(), job.key.as_deref());
-        self.mark_triggers(&Mover { kind: &kind, group, key, from: job.stand() }, to)
+        self.mark_triggers(&Mover { kind: &kind, group, key, from: job.standing() }, to)
     }
 
     /// Starts a dead letter over with fresh counters, and gives it its key again.
@@ -225,8 +226,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn leaving_waiting<'a>(&self, job: &'a LiveJob, parting: &'a Parting) -> StoreResult<AttemptEnd<'a>> {
-        Ok(AttemptEnd {
+    fn leaving_waiting<'a>(&self, job: &'a LiveJob, attempt_end: &'a AttemptEnd) -> StoreResult<LeavingJob<'a>> {
+        Ok(LeavingJob {
             id: job.id,
             token: None,
             kind: self.type_of(job.kind)?,
@@ -234,12 +235,12 @@ impl Work<'_> {
             key: job.key.as_deref(),
             ordering_key: job.ordering_key.as_deref(),
             from: job.spot(),
-            parting,
+            attempt_end,
         })
     }
 
-    fn wait_again(&mut self, end: &AttemptEnd<'_>, due: Timestamp, gate: Option<&Gate>) -> StoreResult<()> {
-        let AttemptEnd { id, counters, kind, parting, .. } = end;
+    fn wait_again(&mut self, end: &LeavingJob<'_>, due: Timestamp, gate: Option<&Gate>) -> StoreResult<()> {
+        let LeavingJob { id, counters, kind, attempt_end, .. } = end;
         self.conn.prepare_cached(sql!("settle_waiting"))?.execute(params![
             id.0,
             end.token.map(ClaimToken::to_bytes),
@@ -249,13 +250,13 @@ impl Work<'_> {
             counters.failures,
             counters.crashes,
             counters.holds,
-            parting.last_error.as_ref().map(to_json),
-            parting.settled_by.map(ClaimToken::to_bytes),
+            attempt_end.last_error.as_ref().map(to_json),
+            attempt_end.settled_by.map(ClaimToken::to_bytes),
         ])?;
-        if let Some(attempt) = &parting.attempt {
+        if let Some(attempt) = &attempt_end.attempt {
             self.note_attempt(*id, attempt)?;
         }
-        if parting.is_retry {
+        if attempt_end.is_retry {
             self.did.deltas.total(kind, Total::Retried);
         }
         self.did.deltas.moved(kind, end.from, Spot::waiting(due, gate.is_some()));
@@ -263,10 +264,10 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A job that succeeded or was cancelled goes to the history, if its type keeps one.
+    /// Moves a job that succeeded or was cancelled to the history, if its type keeps one.
     fn finish(
         &mut self,
-        end: &AttemptEnd<'_>,
+        end: &LeavingJob<'_>,
         state: i64,
         result: Option<&str>,
         why: Option<&str>,
@@ -279,12 +280,12 @@ impl Work<'_> {
         self.leave(end, Spot::Outside, total, HolderStage::Ended)
     }
 
-    /// All that remains of a job whose type keeps no history.
-    fn leave_trace(&self, end: &AttemptEnd<'_>) -> StoreResult<()> {
+    /// Stores the trace of a job whose type keeps no history, which is all that remains of it.
+    fn leave_trace(&self, end: &LeavingJob<'_>) -> StoreResult<()> {
         self.conn.prepare_cached(sql!("settle_trace"))?.execute(params![
             end.id.0,
             end.token.map(ClaimToken::to_bytes),
-            end.parting.settled_by.map(ClaimToken::to_bytes),
+            end.attempt_end.settled_by.map(ClaimToken::to_bytes),
             self.now.as_micros(),
         ])?;
         self.conn.prepare_cached(sql!("forget_attempts"))?.execute([end.id.0])?;
@@ -293,14 +294,14 @@ impl Work<'_> {
 
     fn keep(
         &self,
-        end: &AttemptEnd<'_>,
+        end: &LeavingJob<'_>,
         state: i64,
         until: Timestamp,
         result: Option<&str>,
         why: Option<&str>,
     ) -> StoreResult<()> {
-        let AttemptEnd { id, counters, parting, .. } = end;
-        let attempt = parting.attempt.as_ref();
+        let LeavingJob { id, counters, attempt_end, .. } = end;
+        let attempt = attempt_end.attempt.as_ref();
         self.hot(Hot::SettleEnded)?.execute(params![
             id.0,
             end.token.map(ClaimToken::to_bytes),
@@ -308,26 +309,26 @@ impl Work<'_> {
             counters.failures,
             counters.crashes,
             counters.holds,
-            parting.last_error.as_ref().map(to_json),
+            attempt_end.last_error.as_ref().map(to_json),
             state,
             until.as_micros(),
             result,
             why,
-            self.now.minus(parting.ended_ago).as_micros(),
+            self.now.minus(attempt_end.ended_ago).as_micros(),
             attempt.map(|attempt| attempt.worker.to_bytes()),
             attempt.map(|attempt| attempt.started_at.as_micros()),
             attempt.map(|attempt| attempt.ending.as_str()),
             attempt.and_then(|attempt| attempt.error.as_ref()).map(to_json),
             attempt.and_then(|attempt| attempt.output.as_deref()),
-            parting.settled_by.map(ClaimToken::to_bytes),
+            attempt_end.settled_by.map(ClaimToken::to_bytes),
         ])?;
         Ok(())
     }
 
-    /// A job that is given up goes to the dead-letter queue.
-    fn bury(&mut self, end: &AttemptEnd<'_>, error: &JobError) -> StoreResult<()> {
-        let AttemptEnd { id, counters, parting, .. } = end;
-        let attempt = parting.attempt.as_ref();
+    /// Moves a dead job to the dead-letter queue.
+    fn bury(&mut self, end: &LeavingJob<'_>, error: &JobError) -> StoreResult<()> {
+        let LeavingJob { id, counters, attempt_end, .. } = end;
+        let attempt = attempt_end.attempt.as_ref();
         self.conn.prepare_cached(sql!("settle_dead"))?.execute(params![
             id.0,
             end.token.map(ClaimToken::to_bytes),
@@ -335,21 +336,21 @@ impl Work<'_> {
             counters.failures,
             counters.crashes,
             counters.holds,
-            parting.last_error.as_ref().map(to_json),
+            attempt_end.last_error.as_ref().map(to_json),
             to_json(error),
-            self.now.minus(parting.ended_ago).as_micros(),
+            self.now.minus(attempt_end.ended_ago).as_micros(),
             attempt.map(|attempt| attempt.worker.to_bytes()),
             attempt.map(|attempt| attempt.started_at.as_micros()),
             attempt.map(|attempt| attempt.ending.as_str()),
             attempt.and_then(|attempt| attempt.error.as_ref()).map(to_json),
             attempt.and_then(|attempt| attempt.output.as_deref()),
-            parting.settled_by.map(ClaimToken::to_bytes),
+            attempt_end.settled_by.map(ClaimToken::to_bytes),
         ])?;
         self.leave(end, Spot::Dead, Total::Dead, HolderStage::Dead)
     }
 
-    /// The row leaves the live ones, and counts and key go with it.
-    fn leave(&mut self, end: &AttemptEnd<'_>, to: Spot, total: Total, stage: HolderStage) -> StoreResult<()> {
+    /// Deletes the live row, and updates counts and key with it.
+    fn leave(&mut self, end: &LeavingJob<'_>, to: Spot, total: Total, stage: HolderStage) -> StoreResult<()> {
         let token = end.token.map(ClaimToken::to_bytes);
         self.hot(Hot::Leave)?.execute(params![end.id.0, token])?;
         if let Some(key) = end.key {
@@ -358,7 +359,7 @@ impl Work<'_> {
         self.did.deltas.moved(&end.kind, end.from, to);
         self.did.deltas.total(&end.kind, total);
         if let Some(ordering_key) = end.ordering_key {
-            self.go_on_with(&end.kind, ordering_key)?;
+            self.advance_ordering_key(&end.kind, ordering_key)?;
         }
         Ok(())
     }
@@ -374,21 +375,21 @@ impl Work<'_> {
             attempt.error.as_ref().map(to_json),
             attempt.output,
         ])?;
-        // Not each time: a job may go on for years, and a few more than are shown do no harm.
+        // Not each time: a job may be retried for years, and a few more attempts than are shown do no harm.
         if attempt.number.is_multiple_of(TRIM_EVERY) {
             self.conn.prepare_cached(sql!("trim_attempts"))?.execute(params![id.0, ATTEMPTS_SHOWN_MAX])?;
         }
         Ok(())
     }
 
-    /// A dead letter, as far as starting it over or discarding it needs to know.
+    /// Reads a dead letter, with the columns that starting over or discarding needs.
     pub(super) fn dead_letter(&self, id: JobId) -> StoreResult<Option<DeadLetter>> {
         let mut statement = self.conn.prepare_cached(sql!("dead_letter"))?;
         Ok(statement.query_row([id.0], read_dead_letter).optional()?)
     }
 }
 
-/// A dead letter, as far as starting it over or discarding it needs to know.
+/// A dead letter, with the columns that starting over or discarding needs.
 #[derive(Debug)]
 pub(super) struct DeadLetter {
     pub(super) kind: i64,

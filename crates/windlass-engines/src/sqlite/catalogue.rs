@@ -1,5 +1,5 @@
-//! Queues and types as the writer remembers them, so that jobs carry small numbers instead of names. Read
-//! again whenever another process wrote, or this one changed a declaration.
+//! Queues and types as the writer caches them, so that jobs carry small numbers instead of names. They are
+//! read again whenever another process wrote, or this process changed a declaration.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct QueueEntry {
 }
 
 impl QueueEntry {
-    /// Whether nothing of it may be claimed now.
+    /// Whether no job of it may be claimed now.
     pub(super) fn is_paused(&self, now: Timestamp) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.holds(now))
     }
@@ -39,7 +39,7 @@ pub(super) struct TypeEntry {
     pub(super) spec: StoredSpec<TypeSpec>,
 }
 
-/// All queues and types, and the number of the next job.
+/// All queues and types, and the id of the next job.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue {
     queues: HashMap<QueueName, Arc<QueueEntry>>,
@@ -47,7 +47,7 @@ pub(super) struct Catalogue {
     types_by_id: HashMap<i64, Arc<TypeEntry>>,
     next_job: i64,
     next_job_saved: i64,
-    /// Whose turn it is.
+    /// The turns of fairness keys.
     pub(super) rings: Rings,
 }
 
@@ -70,7 +70,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Reads everything again. Numbers that were given and not yet written down stay given.
+    /// Reads everything again. Ids that were taken and not yet written stay taken.
     pub(super) fn reload(&mut self, conn: &Connection) -> StoreResult<()> {
         let loaded = Self::load(conn)?;
         let next_job = self.next_job.max(loaded.next_job);
@@ -78,43 +78,43 @@ impl Catalogue {
         Ok(())
     }
 
-    /// A queue by its name.
+    /// Finds a queue by its name.
     pub(super) fn queue(&self, name: &QueueName) -> Option<Arc<QueueEntry>> {
         self.queues.get(name).cloned()
     }
 
-    /// A type by its name.
+    /// Finds a type by its name.
     pub(super) fn type_named(&self, name: &TypeName) -> Option<Arc<TypeEntry>> {
         self.types.get(name).cloned()
     }
 
-    /// A type by its number.
+    /// Finds a type by its number.
     pub(super) fn type_numbered(&self, id: i64) -> Option<Arc<TypeEntry>> {
         self.types_by_id.get(&id).cloned()
     }
 
-    /// All queues.
+    /// Lists all queues.
     pub(super) fn queues(&self) -> impl Iterator<Item = &Arc<QueueEntry>> {
         self.queues.values()
     }
 
-    /// All types.
+    /// Lists all types.
     pub(super) fn types(&self) -> impl Iterator<Item = &Arc<TypeEntry>> {
         self.types.values()
     }
 
-    /// The types of a queue.
+    /// Lists the types of a queue.
     pub(super) fn types_of(&self, queue_id: i64) -> impl Iterator<Item = &Arc<TypeEntry>> {
         self.types.values().filter(move |kind| kind.queue_id == queue_id)
     }
 
-    /// A number for a new job.
+    /// Takes an id for a new job.
     pub(super) fn take_job_id(&mut self) -> i64 {
         self.next_job += 1;
         self.next_job - 1
     }
 
-    /// Writes down which number comes next, if some were given.
+    /// Writes the id of the next job, if ids were taken.
     pub(super) fn save_sequence(&mut self, conn: &Connection) -> StoreResult<()> {
         if self.next_job > self.next_job_saved {
             conn.prepare_cached(sql!("save_sequence"))?.execute([self.next_job])?;

@@ -1,4 +1,4 @@
-//! Claims: ready jobs go to a live worker, in the order that core gives.
+//! Claims: gives ready jobs to a live worker, in the order that core decides.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::store_error::StoreResult;
 use super::work::{Hot, Work};
 use crate::kit::{check_batch_size, to_json};
 
-/// The types asked for of one queue.
+/// The requested types of one queue.
 type OpenQueue = Vec<Arc<TypeEntry>>;
 
 impl Work<'_> {
@@ -38,24 +38,25 @@ impl Work<'_> {
             Suspects::LeaveOut => self.claim_ordinary(request, &queues)?,
             Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max)?,
         };
-        let peek = outlook_for(self.conn, &queues.concat(), self.now)?;
+        let peek = next_due_of(self.conn, &queues.concat(), self.now)?;
         let peek = peek.with_ends_of_pauses(ends_of_pauses(self.catalogue, &request.queues), self.now);
         Ok(ClaimAnswer::Claimed { jobs, peek })
     }
 
-    /// Tells what the first sending claimed, and sees to it that it claims nothing from now on.
+    /// Returns the jobs that the first message of this request claimed, and stores a tombstone so that it
+    /// claims nothing from now on.
     fn repeat_claim(&mut self, request: &ClaimRequest) -> StoreResult<Vec<Claimed>> {
         let mut spend = self.conn.prepare_cached(sql!("write_claim_tombstone"))?;
         spend.execute(params![request.token.to_bytes(), self.now.as_micros()])?;
         self.claimed_before(request)
     }
 
-    /// Whether this is a first sending that arrives after its repeat.
+    /// Whether this is a first message that arrives after its repeat.
     fn is_too_late(&self, request: &ClaimRequest) -> StoreResult<bool> {
         Ok(self.conn.prepare_cached(sql!("is_spent"))?.exists([request.token.to_bytes()])?)
     }
 
-    /// What an earlier sending of this request claimed.
+    /// Reads the jobs that an earlier message of this request claimed.
     fn claimed_before(&self, request: &ClaimRequest) -> StoreResult<Vec<Claimed>> {
         let mut statement = self.conn.prepare_cached(sql!("claimed_before"))?;
         let ids: Vec<i64> = statement
@@ -68,7 +69,7 @@ impl Work<'_> {
         let mut taking = Taking {
             room: request.limit.min(CLAIM_BATCH_MAX),
             boosted: request.boosted_max,
-            // What has expired or is damaged ends on the way, which must not take long.
+            // Expired and damaged jobs end on the way, which must not take long.
             passed_over: CLAIM_BATCH_MAX,
             jobs: Vec::new(),
         };
@@ -89,7 +90,7 @@ impl Work<'_> {
         Ok(taking.jobs)
     }
 
-    /// Takes from one part of the order what there is room for.
+    /// Takes jobs from one range of the order, up to the limit.
     fn take_range(
         &mut self,
         request: &ClaimRequest,
@@ -102,14 +103,14 @@ impl Work<'_> {
             let first = if room == 0 { Vec::new() } else { self.first_in(heads, range, room)? };
             let found = first.len();
             self.take_found(first, request, range.boosted, taking)?;
-            // Those that were passed over left room, and others may stand behind them.
+            // Skipped jobs left room, and others may follow them.
             if found < room as usize || taking.room_in(range) == 0 {
                 return Ok(());
             }
         }
     }
 
-    /// Takes what was found, and counts what was passed over.
+    /// Takes the jobs that were found, and counts the skipped ones.
     pub(super) fn take_found(
         &mut self,
         found: Vec<Claimable>,
@@ -124,7 +125,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One due suspect, and nothing else.
+    /// Claims one due suspect, and no other job.
     fn claim_suspect(
         &mut self,
         request: &ClaimRequest,
@@ -153,7 +154,8 @@ impl Work<'_> {
         Ok(Vec::new())
     }
 
-    /// Makes waiting jobs the worker's own; but cancels what has expired, and gives up what is damaged.
+    /// Claims waiting jobs for the worker. Expired jobs are cancelled, and damaged jobs are moved to the
+    /// dead-letter queue.
     fn take_all(
         &mut self,
         found: Vec<Claimable>,
@@ -233,7 +235,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The first jobs of a part of the claim's order, over all types by due time and number.
+    /// Reads the first jobs of one range of the claim's order, over all types by due time and id.
     fn first_in(&self, heads: &[Head], range: &ClaimRange, room: u32) -> StoreResult<Vec<Claimable>> {
         let mut statement = self.conn.prepare_cached(sql!("pick"))?;
         let after = range.after.map_or(i64::MIN, Timestamp::as_micros);
@@ -255,7 +257,7 @@ impl Work<'_> {
     }
 }
 
-/// A job that is about to be claimed, or was.
+/// A job that is about to be claimed, or was claimed.
 pub(super) struct Claimable {
     reading: row::Reading,
     kind: i64,
@@ -265,12 +267,12 @@ pub(super) struct Claimable {
 }
 
 impl Claimable {
-    /// Its place in line.
+    /// Its position in the order of claims.
     pub(super) fn turn(&self) -> (Timestamp, JobId) {
         (self.reading.job.due, self.reading.job.id)
     }
 
-    /// As its worker gets it once more.
+    /// Returns the job as its worker gets it once more.
     fn claimed(self, request: &ClaimRequest, now: Timestamp) -> Claimed {
         let job = self.reading.job;
         let waited = job.waited(self.since.unwrap_or(now));
@@ -278,7 +280,7 @@ impl Claimable {
     }
 }
 
-/// What a claim has taken and may still take.
+/// The jobs that a claim has taken, and how many more it may take.
 pub(super) struct Taking {
     room: u32,
     boosted: u32,
@@ -299,7 +301,7 @@ impl Taking {
     }
 }
 
-/// What lies ahead in each of these queues.
+/// Returns when the next job falls due in each of these queues.
 pub(super) fn peek(
     conn: &Connection,
     queues: &[QueueName],
@@ -313,17 +315,17 @@ pub(super) fn peek(
         .map(|queue| {
             let types = open_queues(&catalogue, std::slice::from_ref(queue), types, now).concat();
             let ends = ends_of_pauses(&catalogue, std::slice::from_ref(queue));
-            Ok((queue.clone(), outlook_for(conn, &types, now)?.with_ends_of_pauses(ends, now)))
+            Ok((queue.clone(), next_due_of(conn, &types, now)?.with_ends_of_pauses(ends, now)))
         })
         .collect()
 }
 
-/// When the pauses of these queues end by themselves.
+/// Lists when the pauses of these queues end by themselves.
 fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> impl Iterator<Item = Timestamp> {
     queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until)
 }
 
-/// The types asked for of each queue that is not paused, each type once.
+/// Lists the requested types of each queue that is not paused, each type once.
 fn open_queues(
     catalogue: &Catalogue,
     queues: &[QueueName],
@@ -331,10 +333,10 @@ fn open_queues(
     now: Timestamp,
 ) -> Vec<OpenQueue> {
     let mut seen = HashSet::new();
-    let mut asked: Vec<_> = types.iter().filter_map(|name| catalogue.type_named(name)).collect();
-    asked.retain(|kind| seen.insert(kind.id));
+    let mut requested: Vec<_> = types.iter().filter_map(|name| catalogue.type_named(name)).collect();
+    requested.retain(|kind| seen.insert(kind.id));
     let open = queues.iter().filter_map(|name| catalogue.queue(name)).filter(|queue| !queue.is_paused(now));
-    open.map(|queue| asked.iter().filter(|kind| kind.queue_id == queue.id).cloned().collect()).collect()
+    open.map(|queue| requested.iter().filter(|kind| kind.queue_id == queue.id).cloned().collect()).collect()
 }
 
 /// The first job of one type and priority that waits without a gate.
@@ -364,7 +366,7 @@ fn oldest(heads: &[Head], priority: Priority) -> Option<Timestamp> {
     of_priority.map(|head| head.due).min()
 }
 
-fn outlook_for(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> StoreResult<NextDue> {
+fn next_due_of(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> StoreResult<NextDue> {
     let mut peek = NextDue::default();
     let mut next: Option<Timestamp> = None;
     let mut ahead = |due: Timestamp| next = Some(next.map_or(due, |next| next.min(due)));
@@ -390,7 +392,7 @@ fn outlook_for(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> S
     Ok(peek)
 }
 
-/// All suspects: there are as many as dead workers held at their end, and no more.
+/// Lists all suspects: at most as many as dead workers held when they died.
 fn suspects_ahead(conn: &Connection) -> StoreResult<Vec<(Timestamp, i64)>> {
     let mut statement = conn.prepare_cached(sql!("suspects_ahead"))?;
     let rows = statement.query_map([], |row| Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?)))?;

@@ -1,6 +1,6 @@
-//! Counts without scans: every move of a job is added up in memory while a transaction goes on and written
-//! once before its commit. What is ready and what is not yet due is told by the minute in which jobs fall due;
-//! only the current minute is looked at.
+//! Counts without scans: every move of a job is added up in memory during a transaction and written once
+//! before its commit. Ready and scheduled jobs are told apart by the minute in which they fall due; only
+//! the current minute is scanned.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::store_error::StoreResult;
 
 const MINUTE: i64 = 60_000_000;
 
-/// Minutes older than this are folded into one. Not sooner, so that a clock that steps back a little still
-/// finds its minutes.
+/// The age from which minutes are merged into one. Not sooner, so that a clock that steps back a little
+/// still finds its minutes.
 const FOLD_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// Where a job is, as far as counts go.
+/// The state of a job for the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// Not yet, or no longer.
+    /// Not stored yet, or no longer.
     Outside,
     /// Waiting without a gate.
     Waiting(Timestamp),
@@ -38,13 +38,13 @@ pub(super) enum Spot {
 }
 
 impl Spot {
-    /// Where a waiting job is.
+    /// Returns the state of a waiting job.
     pub(super) fn waiting(due: Timestamp, has_gate: bool) -> Self {
         if has_gate { Self::Parked } else { Self::Waiting(due) }
     }
 }
 
-/// What changed for one type.
+/// The changes of one type.
 #[derive(Debug, Clone, Copy, Default)]
 struct Delta {
     queue: i64,
@@ -60,7 +60,7 @@ struct Delta {
     started_over: i64,
 }
 
-/// What is counted over the life of the store.
+/// The totals that are counted over the life of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
     EnqueueAnswer,
@@ -72,7 +72,7 @@ pub(super) enum Total {
     Cancelled,
 }
 
-/// What one operation or transaction changed.
+/// The changes of one operation or transaction.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Deltas {
     types: HashMap<i64, Delta>,
@@ -80,13 +80,13 @@ pub(super) struct Deltas {
 }
 
 impl Deltas {
-    /// A job of this type went from one spot to another.
+    /// Counts a job of this type that moved from one state to another.
     pub(super) fn moved(&mut self, kind: &TypeEntry, from: Spot, to: Spot) {
         self.add(kind, from, -1);
         self.add(kind, to, 1);
     }
 
-    /// Something happened that is counted for ever.
+    /// Counts an event in a total.
     pub(super) fn total(&mut self, kind: &TypeEntry, what: Total) {
         let delta = self.of(kind);
         match what {
@@ -102,13 +102,13 @@ impl Deltas {
         }
     }
 
-    /// By how many the unfinished jobs of a queue have changed.
+    /// Returns by how many the unfinished jobs of a queue have changed.
     pub(super) fn unfinished(&self, queue: i64) -> i64 {
         let of_queue = self.types.values().filter(|delta| delta.queue == queue);
         of_queue.map(|delta| delta.waiting + delta.parked + delta.running).sum()
     }
 
-    /// Takes in what another operation changed.
+    /// Adds the changes of another operation.
     pub(super) fn absorb(&mut self, other: Self) {
         for (id, theirs) in other.types {
             let ours = self.types.entry(id).or_insert(Delta { queue: theirs.queue, ..Delta::default() });
@@ -128,7 +128,7 @@ impl Deltas {
         }
     }
 
-    /// Writes everything and forgets it.
+    /// Writes all changes and clears them.
     pub(super) fn flush(&mut self, conn: &Connection) -> StoreResult<()> {
         let mut statement = conn.prepare_cached(sql!("flush_counts"))?;
         for (id, d) in self.types.drain() {
@@ -177,12 +177,12 @@ fn minute_of(instant: Timestamp) -> i64 {
     instant.as_micros().div_euclid(MINUTE)
 }
 
-/// How many jobs of a queue have not ended, as written so far.
+/// Counts the unfinished jobs of a queue, as far as they are written.
 pub(super) fn unfinished(conn: &Connection, queue: i64) -> StoreResult<i64> {
     Ok(conn.prepare_cached(sql!("unfinished"))?.query_row([queue], |row| row.get(0))?)
 }
 
-/// Adds up past minutes, so that summing them stays cheap.
+/// Merges past minutes, so that summing them stays cheap.
 pub(super) fn fold(conn: &Connection, now: Timestamp) -> StoreResult<()> {
     let cut = minute_of(now.minus(FOLD_AFTER));
     conn.prepare_cached(sql!("merge_count_minutes"))?.execute([cut])?;
@@ -190,7 +190,7 @@ pub(super) fn fold(conn: &Connection, now: Timestamp) -> StoreResult<()> {
     Ok(())
 }
 
-/// All queues with their counts, by priority and name.
+/// Lists all queues with their counts, by priority and name.
 pub(super) fn queues(conn: &Connection, now: Timestamp) -> StoreResult<Vec<QueueStatus>> {
     let catalogue = Catalogue::load(conn)?;
     let mut stored = queue_counts(conn)?;
@@ -224,7 +224,8 @@ fn status(
     })
 }
 
-/// By queue: counts (but for ready and scheduled), totals, and how many wait without a gate.
+/// Reads for each queue its counts (except ready and scheduled), its totals, and how many jobs wait without
+/// a gate.
 fn queue_counts(conn: &Connection) -> StoreResult<HashMap<i64, (Counts, Totals, i64)>> {
     let mut statement = conn.prepare_cached(sql!("queue_counts"))?;
     let mut rows = statement.query([])?;
@@ -291,7 +292,7 @@ fn oldest_ready(
     Ok(oldest.map(|since| now.since(since)))
 }
 
-/// All types, by name. `handled` tells how many live workers handle a type.
+/// Lists all types, by name. `handled` returns how many live workers handle a type.
 pub(super) fn types(conn: &Connection, handled: impl Fn(&TypeEntry) -> u64) -> StoreResult<Vec<TypeStatus>> {
     let catalogue = Catalogue::load(conn)?;
     let mut statement = conn.prepare_cached(sql!("type_unfinished"))?;
@@ -309,7 +310,7 @@ pub(super) fn types(conn: &Connection, handled: impl Fn(&TypeEntry) -> u64) -> S
     Ok(all)
 }
 
-/// A count of rows as the seam gives it; never below zero.
+/// Converts a count of rows to the type of the engine interface; never below zero.
 fn unsigned(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }

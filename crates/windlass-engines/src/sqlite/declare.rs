@@ -1,4 +1,4 @@
-//! Queues and types are declared: all of a declaration or nothing.
+//! Declares queues and types: all of a declaration or nothing.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ impl Work<'_> {
             };
             put.execute(params![queue.name.as_str(), text])?;
         }
-        // New queues have numbers only now, and types name them.
+        // New queues get their numbers only here, and types refer to them.
         self.catalogue.reload(self.conn)?;
         let mut put = self.conn.prepare_cached(sql!("declare_type"))?;
         for spec in &declaration.types {

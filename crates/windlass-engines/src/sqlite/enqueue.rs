@@ -1,4 +1,4 @@
-//! New jobs come in, each judged by itself, and the batch leaves a receipt.
+//! Enqueues jobs: each is accepted or refused by itself, and the batch stores a receipt.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use super::store_error::StoreResult;
 use super::work::{Hot, Work};
 use crate::kit::{JobOptions, check_batch_size, to_json};
 
-/// How full queues were before a batch; only queues with a capacity are looked up.
+/// The unfinished jobs of queues before a batch; only queues with a capacity are counted.
 pub(super) type Depths = HashMap<i64, i64>;
 
 impl Work<'_> {
@@ -31,13 +31,13 @@ impl Work<'_> {
         if let Some(receipt) = find_receipt(self.conn, request.request, self.now)? {
             return Ok(repeated(receipt, request.jobs.len()));
         }
-        let answers = self.put_all(request.jobs)?;
+        let answers = self.enqueue_all(request.jobs)?;
         self.save_receipt(request.request, &answers)?;
         Ok(answers)
     }
 
-    /// The answers of an earlier request. If there are none, the request is closed for as long as a receipt is
-    /// good from now on.
+    /// Returns the answers of an earlier request. If there are none, stores a tombstone that closes the
+    /// request for as long as a receipt is valid.
     pub(super) fn ask(&mut self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let answers = find_receipt(self.conn, request, self.now)?.and_then(told);
         if answers.is_none() {
@@ -53,12 +53,12 @@ impl Work<'_> {
     }
 
     /// Stores a batch without a receipt.
-    pub(super) fn put_all(&mut self, jobs: Vec<NewJob>) -> StoreResult<Vec<EnqueueAnswer>> {
+    pub(super) fn enqueue_all(&mut self, jobs: Vec<NewJob>) -> StoreResult<Vec<EnqueueAnswer>> {
         let mut depths = Depths::new();
-        jobs.into_iter().map(|new| self.put(&new, &mut depths)).collect()
+        jobs.into_iter().map(|new| self.enqueue_one(&new, &mut depths)).collect()
     }
 
-    fn put(&mut self, new: &NewJob, depths: &mut Depths) -> StoreResult<EnqueueAnswer> {
+    fn enqueue_one(&mut self, new: &NewJob, depths: &mut Depths) -> StoreResult<EnqueueAnswer> {
         let Some(kind) = self.catalogue.type_named(&new.job_type) else {
             return Ok(EnqueueAnswer::Refused(Refusal::UnknownType { job_type: new.job_type.clone() }));
         };
@@ -103,7 +103,7 @@ impl Work<'_> {
         Ok(accept(new, Some(&kind.spec), Some(queue_state), verdict, self.now))
     }
 
-    /// How many jobs of a queue have not ended, earlier ones of this transaction and batch included.
+    /// Counts the unfinished jobs of a queue, including earlier ones of this transaction and batch.
     pub(super) fn unfinished(&self, queue: &QueueEntry, depths: &mut Depths) -> StoreResult<u64> {
         if queue.spec.capacity.is_none() {
             return Ok(0);
@@ -152,7 +152,7 @@ impl Work<'_> {
         Ok(id)
     }
 
-    /// What a newcomer gives to the waiting job that holds its key.
+    /// Replaces the waiting job that holds the key of a new job.
     fn renew(&mut self, id: JobId, new: &NewJob, accepted: &Accepted) -> StoreResult<()> {
         let Some(job) = self.live_job(id)? else { return Ok(()) };
         self.mark_moved(&job, JobStanding::Waiting { due: accepted.due, gate: job.gate.as_ref() })?;
@@ -175,7 +175,7 @@ impl Work<'_> {
     }
 }
 
-/// What a request was answered, if its receipt is still good; nothing at all if it was closed.
+/// Reads the answers to a request, if its receipt is still valid; no answers if the request was closed.
 pub(super) fn find_receipt(
     conn: &Connection,
     request: RequestId,
@@ -187,7 +187,7 @@ pub(super) fn find_receipt(
         .prepare_cached(sql!("find_receipt"))?
         .query_row(params![request.to_bytes(), lapsed], read)
         .optional()?;
-    // One that cannot be read must not pass for none: the request was answered.
+    // An unreadable receipt must not count as missing: the request was answered.
     let read = |answers: String| serde_json::from_str(&answers).map_err(|error| unreadable(&error));
     Ok(answers.map(read).transpose()?)
 }

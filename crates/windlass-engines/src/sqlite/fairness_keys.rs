@@ -1,4 +1,5 @@
-//! FairnessKeys take turns: a claim asks for the lines that have something due, page by page, and takes from each its portion.
+//! Turns of fairness keys: a claim reads the fairness keys with due jobs, page by page, and takes from each
+//! its portion.
 
 use std::collections::HashMap;
 
@@ -15,18 +16,19 @@ use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
 
-/// Of each type so many lines are asked about, however many types there are.
+/// The minimum number of fairness keys that are read of each type, however many types there are.
 const LINES_PER_TYPE_MIN: usize = 10;
 
-/// So many of the very first jobs are looked at for those that came in before others had fairness keys.
-const UNMARKED_LOOKED_AT: i64 = 100;
+/// How many of the very first jobs are checked for jobs that were enqueued before others had fairness keys.
+const UNMARKED_READ: i64 = 100;
 
-/// Whose turn it is, by the number of a queue and the priority. Forgotten with the process: then turns begin anew.
+/// The turns of fairness keys, by the number of a queue and the priority. They are lost with the process:
+/// then turns start anew.
 pub(super) type Rings = HashMap<(i64, i64), Ring>;
 
 impl Work<'_> {
-    /// Takes from one part of the order by turns, if jobs there have fairness keys. What is left of the room is for those whom nobody
-    /// knows of yet.
+    /// Takes jobs from one range of the order by turns, if jobs there have fairness keys. The rest of the
+    /// limit is for jobs of fairness keys that are not known yet.
     pub(super) fn take_by_turns(
         &mut self,
         request: &ClaimRequest,
@@ -38,8 +40,8 @@ impl Work<'_> {
         let due: Vec<_> =
             heads.iter().filter(|head| head.priority == at.1 && head.due <= range.until).collect();
         let mut ring = self.catalogue.rings.remove(&at).unwrap_or_default();
-        self.look_for_lines(&mut ring, &due, range.until)?;
-        // Also one without lines: it knows where the next page begins.
+        self.scan_fairness_keys(&mut ring, &due, range.until)?;
+        // Also a ring without keys: it knows where the next page begins.
         if !ring.is_empty() {
             self.take_round(&mut ring, request, (&due, range), taking)?;
         }
@@ -47,7 +49,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Goes round the ring until there is no room, or nobody has anything.
+    /// Goes round the ring until the limit is reached, or no fairness key has a due job.
     fn take_round(
         &mut self,
         ring: &mut Ring,
@@ -55,13 +57,13 @@ impl Work<'_> {
         (due, range): (&[&Head], &ClaimRange),
         taking: &mut Taking,
     ) -> StoreResult<()> {
-        if !self.first_in_line(due, range.until, &None, 1)?.is_empty() {
+        if !self.first_of_key(due, range.until, &None, 1)?.is_empty() {
             ring.found(None);
         }
         while taking.room_in(range) > 0 && !ring.is_empty() {
             let mut found = Vec::new();
             for (line, portion) in ring.deal(taking.room_in(range)) {
-                let first = self.first_in_line(due, range.until, &line, portion)?;
+                let first = self.first_of_key(due, range.until, &line, portion)?;
                 if first.len() < portion as usize {
                     ring.is_used_up(&line);
                 }
@@ -72,15 +74,15 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The next page of lines that have something due.
-    fn look_for_lines(&self, ring: &mut Ring, heads: &[&Head], until: Timestamp) -> StoreResult<()> {
+    /// Reads the next page of fairness keys with due jobs.
+    fn scan_fairness_keys(&self, ring: &mut Ring, heads: &[&Head], until: Timestamp) -> StoreResult<()> {
         let mut next = self.conn.prepare_cached(sql!("next_fairness_key"))?;
         let behind = ring.look_behind().map_or(String::new(), ToString::to_string);
         let page = (SHARES_PER_LOOK_MAX as usize / heads.len().max(1)).max(LINES_PER_TYPE_MIN);
         let mut ends: Vec<String> = Vec::new();
         for head in heads {
             let mut last = behind.clone();
-            for asked in 1..=page {
+            for count in 1..=page {
                 let found = next
                     .query_row((head.kind, head.priority, &last), |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()?;
@@ -91,7 +93,7 @@ impl Work<'_> {
                     ring.found(Some(fairness_key));
                 }
                 last = fairness_key;
-                if asked == page {
+                if count == page {
                     ends.push(last.clone());
                 }
             }
@@ -100,8 +102,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The first jobs of a line, over all types by due time and number.
-    fn first_in_line(
+    /// Reads the first jobs of a fairness key, over all types by due time and id.
+    fn first_of_key(
         &self,
         heads: &[&Head],
         until: Timestamp,
@@ -116,7 +118,7 @@ impl Work<'_> {
             self.claimables(pick.query(bounds)?, &mut first)?;
             if line.is_none() {
                 let mut unmarked = self.conn.prepare_cached(sql!("pick_unmarked"))?;
-                let bounds = (head.kind, head.priority, UNMARKED_LOOKED_AT, until.as_micros(), portion);
+                let bounds = (head.kind, head.priority, UNMARKED_READ, until.as_micros(), portion);
                 self.claimables(unmarked.query(bounds)?, &mut first)?;
             }
         }

@@ -1,4 +1,4 @@
-//! Hints: what waits to be told after a commit.
+//! Hints that are sent after a commit.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use windlass_core::names::{DutyName, QueueName};
 
 use crate::listeners::Listeners;
 
-/// What one operation or transaction has to tell once it is committed.
+/// The hints that one operation or transaction sends once it is committed.
 #[derive(Debug, Default, Clone)]
 pub(super) struct PendingHints {
     queues: BTreeSet<QueueName>,
@@ -18,7 +18,7 @@ pub(super) struct PendingHints {
 }
 
 impl PendingHints {
-    /// Something in this queue may be claimable, now or at another time than before.
+    /// A job of this queue may be claimable, now or at another time than before.
     pub(super) fn queue(&mut self, queue: &QueueName) {
         if !self.queues.contains(queue) {
             self.queues.insert(queue.clone());
@@ -30,17 +30,17 @@ impl PendingHints {
         self.cancels.push(fence);
     }
 
-    /// A lease is free, or its holder was asked to give way.
+    /// A lease is free, or its holder was asked to step down.
     pub(super) fn lease(&mut self, duty: &DutyName) {
         self.leases.insert(duty.clone());
     }
 
-    /// A drain was marked.
+    /// A completion trigger was marked.
     pub(super) fn trigger(&mut self) {
         self.trigger = true;
     }
 
-    /// Takes in what another operation has to tell.
+    /// Adds the hints of another operation.
     pub(super) fn absorb(&mut self, other: Self) {
         self.queues.extend(other.queues);
         self.cancels.extend(other.cancels);
@@ -48,8 +48,8 @@ impl PendingHints {
         self.trigger |= other.trigger;
     }
 
-    /// Tells whoever listens, after the commit.
-    pub(super) fn tell(self, listeners: &Listeners) {
+    /// Sends the hints to all listeners, after the commit.
+    pub(super) fn send(self, listeners: &Listeners) {
         self.queues.into_iter().for_each(|queue| listeners.tell(&Hint::Queue(queue)));
         self.cancels.into_iter().for_each(|fence| listeners.tell(&Hint::Cancel(fence)));
         self.leases.into_iter().for_each(|duty| listeners.tell(&Hint::Lease(duty)));

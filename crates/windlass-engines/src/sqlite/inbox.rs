@@ -1,5 +1,5 @@
-//! A bounded queue in front of a thread: callers wait without blocking, the thread blocks. What is urgent
-//! goes ahead of the rest.
+//! A bounded queue in front of a thread: callers wait without blocking, the thread blocks. Urgent work goes
+//! first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,35 +7,35 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_core::error::EngineError;
 
-/// How many callers may wait for their turn with ordinary work; more wait outside.
+/// The maximum number of callers that wait with ordinary work; more wait outside.
 const ORDINARY_MAX: usize = 4_096;
-/// How many may wait with urgent work.
+/// The maximum number of callers that wait with urgent work.
 const URGENT_MAX: usize = 64;
 
-/// Whether something goes ahead.
+/// The urgency of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
     /// In turn.
     Ordinary,
-    /// Ahead of everything that is not urgent.
+    /// Before everything that is not urgent.
     Urgent,
 }
 
-/// What a thread gets when it asks for more.
+/// The answer to a thread that takes the next item.
 #[derive(Debug)]
 pub(super) enum Taken<T> {
-    /// Something to do, and its haste.
+    /// An item, and its urgency.
     Item(Haste, T),
-    /// Nothing, but somebody asked it to look at the store.
-    Look,
-    /// Nothing, and nothing will come.
+    /// No item, but a request to check the store.
+    Check,
+    /// No item, and none will come.
     Closed,
 }
 
-/// The queue.
+/// The queue of operations.
 pub(super) struct Inbox<T> {
     waiting: Mutex<Waiting<T>>,
-    bell: Condvar,
+    signal: Condvar,
     ordinary: Arc<Semaphore>,
     urgent: Arc<Semaphore>,
 }
@@ -43,30 +43,30 @@ pub(super) struct Inbox<T> {
 struct Waiting<T> {
     ordinary: VecDeque<(T, OwnedSemaphorePermit)>,
     urgent: VecDeque<(T, OwnedSemaphorePermit)>,
-    look: bool,
+    check: bool,
     closed: bool,
 }
 
 impl<T> Inbox<T> {
-    /// An empty one.
+    /// Creates an empty inbox.
     pub(super) fn new() -> Self {
         let waiting =
-            Waiting { ordinary: VecDeque::new(), urgent: VecDeque::new(), look: false, closed: false };
+            Waiting { ordinary: VecDeque::new(), urgent: VecDeque::new(), check: false, closed: false };
         Self {
             waiting: Mutex::new(waiting),
-            bell: Condvar::new(),
+            signal: Condvar::new(),
             ordinary: Arc::new(Semaphore::new(ORDINARY_MAX)),
             urgent: Arc::new(Semaphore::new(URGENT_MAX)),
         }
     }
 
-    /// Puts something in, as soon as there is room.
+    /// Adds an item, as soon as there is room.
     pub(super) async fn put(&self, haste: Haste, item: T) -> Result<(), EngineError> {
         let room = match haste {
             Haste::Ordinary => &self.ordinary,
             Haste::Urgent => &self.urgent,
         };
-        let closed = |_| EngineError::Unusable { why: "this engine was closed".to_owned() };
+        let closed = |_| EngineError::Unusable { why: "this engine is closed".to_owned() };
         let permit = room.clone().acquire_owned().await.map_err(closed)?;
         let mut waiting = self.lock();
         match haste {
@@ -74,49 +74,49 @@ impl<T> Inbox<T> {
             Haste::Urgent => waiting.urgent.push_back((item, permit)),
         }
         drop(waiting);
-        self.bell.notify_one();
+        self.signal.notify_one();
         Ok(())
     }
 
-    /// Asks the thread to look at the store. Asking twice is asking once.
-    pub(super) fn ask_to_look(&self) {
-        self.lock().look = true;
-        self.bell.notify_one();
+    /// Requests that the thread checks the store. Two requests count as one.
+    pub(super) fn request_check(&self) {
+        self.lock().check = true;
+        self.signal.notify_one();
     }
 
-    /// The next thing to do; waits for it.
+    /// Returns the next item; waits for it.
     pub(super) fn take(&self) -> Taken<T> {
         let mut waiting = self.lock();
         loop {
             if let Some((haste, item)) = waiting.next() {
                 return Taken::Item(haste, item);
             }
-            if std::mem::take(&mut waiting.look) {
-                return Taken::Look;
+            if std::mem::take(&mut waiting.check) {
+                return Taken::Check;
             }
             if waiting.closed {
                 return Taken::Closed;
             }
-            waiting = self.bell.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            waiting = self.signal.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// The next thing of that haste, if it is there already and nothing goes ahead of it.
+    /// Returns the next item of this urgency, if there is one already and none goes before it.
     pub(super) fn try_take(&self, haste: Haste) -> Option<T> {
         let mut waiting = self.lock();
         let is_next = haste == Haste::Urgent || waiting.urgent.is_empty();
         is_next.then(|| waiting.next_of(haste)).flatten()
     }
 
-    /// Takes nothing new. What is there is still done.
+    /// Accepts no new item. Items in the inbox are still processed.
     pub(super) fn close(&self) {
         self.ordinary.close();
         self.urgent.close();
         self.lock().closed = true;
-        self.bell.notify_all();
+        self.signal.notify_all();
     }
 
-    /// How much waits.
+    /// Returns the number of waiting items.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         let waiting = self.lock();
@@ -135,11 +135,11 @@ impl<T> Waiting<T> {
     }
 
     fn next_of(&mut self, haste: Haste) -> Option<T> {
-        let line = match haste {
+        let queue = match haste {
             Haste::Ordinary => &mut self.ordinary,
             Haste::Urgent => &mut self.urgent,
         };
-        line.pop_front().map(|(item, _room)| item)
+        queue.pop_front().map(|(item, _room)| item)
     }
 }
 
@@ -171,10 +171,10 @@ mod tests {
     #[tokio::test]
     async fn asking_to_look_twice_is_asking_once() {
         let inbox: Inbox<()> = Inbox::new();
-        inbox.ask_to_look();
-        inbox.ask_to_look();
+        inbox.request_check();
+        inbox.request_check();
         inbox.close();
-        assert!(matches!(inbox.take(), Taken::Look));
+        assert!(matches!(inbox.take(), Taken::Check));
         assert!(matches!(inbox.take(), Taken::Closed));
     }
 }

@@ -1,5 +1,6 @@
-//! In the user's own transaction on the same file: a job that exists exactly if their writes do, and a job
-//! that is done exactly if their writes are. Workers of this and other processes wake when it is committed.
+//! Operations in the user's own transaction on the same file: a job that exists exactly if their writes do,
+//! and a job that is done exactly if their writes are. Workers of this and other processes are notified
+//! when it is committed.
 
 use rusqlite::Transaction;
 use windlass_core::claim::Fence;
@@ -17,9 +18,10 @@ use super::work::Work;
 use crate::clock::SystemClock;
 use crate::kit::check_batch_size;
 
-/// In the caller's transaction, by the engine's clock.
+/// Operations in the caller's transaction, by the engine's clock.
 impl SqliteEngine {
-    /// As [`enqueue_in`], by this engine's clock. The transaction must be on this engine's file.
+    /// Enqueues jobs as [`enqueue_in`] does, by this engine's clock. The transaction must be on this
+    /// engine's file.
     pub fn enqueue_in(
         &self,
         tx: &Transaction<'_>,
@@ -28,17 +30,19 @@ impl SqliteEngine {
         enqueue_at(tx, jobs, self.options.clock.now())
     }
 
-    /// As [`complete_in`], by this engine's clock. The transaction must be on this engine's file.
+    /// Ends a job as [`complete_in`] does, by this engine's clock. The transaction must be on this engine's
+    /// file.
     pub fn complete_in(&self, tx: &Transaction<'_>, fence: Fence) -> Result<Settled, EngineError> {
         complete_at(tx, fence, self.options.clock.now())
     }
 }
 
-/// Puts jobs in together with the caller's own writes: committed with them, or gone with them. There is no
-/// receipt, since the caller's transaction itself says whether it happened.
+/// Enqueues jobs together with the caller's own writes: committed with them, or rolled back with them.
+/// There is no receipt, since the caller's own transaction shows whether it happened.
 ///
-/// By the system's clock, for programs without an engine at hand; one with another clock has
-/// [`SqliteEngine::enqueue_in`]. The file must have been opened by an engine before, which makes the tables and registers the types.
+/// It uses the system's clock, for programs without an engine at hand; an engine with another clock has
+/// [`SqliteEngine::enqueue_in`]. An engine must have opened the file before, which creates the tables and
+/// registers the types.
 pub fn enqueue_in(tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<EnqueueAnswer>, EngineError> {
     enqueue_at(tx, jobs, SystemClock.now())
 }
@@ -49,13 +53,13 @@ fn enqueue_at(
     now: Timestamp,
 ) -> Result<Vec<EnqueueAnswer>, EngineError> {
     check_batch_size(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
-    Ok(all_or_nothing(tx, now, |work| work.put_all(jobs))?)
+    Ok(all_or_nothing(tx, now, |work| work.enqueue_all(jobs))?)
 }
 
 /// Ends a job as succeeded together with the caller's own writes, if the claim still holds. If it does not,
 /// nothing is written, and the caller should roll back: another worker has the job now.
 ///
-/// By the system's clock; an engine with another has [`SqliteEngine::complete_in`].
+/// It uses the system's clock; an engine with another clock has [`SqliteEngine::complete_in`].
 pub fn complete_in(tx: &Transaction<'_>, fence: Fence) -> Result<Settled, EngineError> {
     complete_at(tx, fence, SystemClock.now())
 }

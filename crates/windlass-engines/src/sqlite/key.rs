@@ -1,4 +1,4 @@
-//! Who holds which key. Every move of a keyed job goes through here, in its own transaction.
+//! Keys and their holders. Every move of a keyed job goes through here, in its own transaction.
 
 use rusqlite::{OptionalExtension, params};
 use windlass_core::clock::Timestamp;
@@ -12,7 +12,7 @@ use super::work::Work;
 use crate::kit::to_json;
 
 impl Work<'_> {
-    /// Who holds a key, if anybody ever did and it was not freed since.
+    /// Returns the holder of a key, if a job ever held it and it was not freed since.
     pub(super) fn key_holder(&self, kind: i64, key: &str) -> StoreResult<Option<KeyHolder>> {
         let row = self
             .conn
@@ -41,7 +41,7 @@ impl Work<'_> {
         Ok(if is_dead { HolderStage::Dead } else { HolderStage::Ended })
     }
 
-    /// Gives a job its key. Whoever calls has made sure that nobody else holds it.
+    /// Gives a job its key. The caller has made sure that no other job holds it.
     pub(super) fn hold_key(
         &self,
         kind: i64,
@@ -56,8 +56,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Frees the key of a job that has ended in this way, unless it is to be held longer. The key may have
-    /// passed to another job while this one lay dead.
+    /// Frees the key of a job that has ended in this way, unless it is held for longer. The key may have
+    /// passed to another job while this job was dead.
     pub(super) fn free_key(&self, kind: i64, key: &str, job: JobId, stage: HolderStage) -> StoreResult<()> {
         let Some(holder) = self.key_holder(kind, key)?.filter(|holder| holder.job == job) else {
             return Ok(());
@@ -68,14 +68,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Forgets keys whose period is over and whose job has ended, at most `limit`, and tells how many.
+    /// Deletes keys whose period is over and whose job has ended, at most `limit`, and returns how many.
     pub(super) fn prune_keys(&self, limit: u32) -> StoreResult<usize> {
         let stale: Vec<(i64, Vec<u8>)> = self
             .conn
             .prepare_cached(sql!("stale_keys"))?
             .query_map(params![self.now.as_micros(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
-        // One by one: a list of pairs would make SQLite walk through all keys of each type.
+        // One by one: with a list of pairs, SQLite would scan all keys of each type.
         let mut forget = self.conn.prepare_cached(sql!("forget_key"))?;
         for (kind, key) in &stale {
             forget.execute(params![kind, key])?;
@@ -84,7 +84,7 @@ impl Work<'_> {
     }
 }
 
-/// A scope as it is kept. One that cannot be read counts as the weakest.
+/// Reads a stored scope. An unreadable scope counts as the weakest.
 fn read_scope(text: Option<&str>) -> KeyScope {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }

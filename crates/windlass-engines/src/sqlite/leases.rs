@@ -1,4 +1,5 @@
-//! Leases: who may do which duty. Core decides inside the writer's transaction, in which nobody else writes.
+//! Leases: which process may do which duty. Core decides inside the writer's transaction, in which no other
+//! process writes.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(super) fn leases(conn: &Connection, now: Timestamp) -> StoreResult<LeasesRea
     let mut rows = statement.query([DUTIES_MAX])?;
     let mut leases = Vec::new();
     while let Some(row) = rows.next()? {
-        // A name that was damaged must not keep the others from being read.
+        // A damaged name must not keep the others from being read.
         if let Ok(duty) = DutyName::parse(&row.get::<_, String>(0)?) {
             leases.extend(read_lease(duty, row)?);
         }
@@ -65,7 +66,7 @@ impl Work<'_> {
         Ok(takings)
     }
 
-    /// How many new duties fit in. If not all do, leases go that nobody would miss.
+    /// Returns how many new duties have room. If not all do, it deletes leases that no worker needs.
     fn room_for(&self, new: usize, request: &LeaseRequest) -> StoreResult<usize> {
         if new == 0 {
             return Ok(0);
@@ -76,10 +77,10 @@ impl Work<'_> {
             Ok(room_beside(there as usize))
         };
         if new > room()? {
-            let asked: Vec<_> = request.duties.iter().map(|(duty, _)| duty.as_str()).collect();
-            let asked = serde_json::to_string(&asked).expect("names are JSON");
+            let requested: Vec<_> = request.duties.iter().map(|(duty, _)| duty.as_str()).collect();
+            let requested = serde_json::to_string(&requested).expect("names are JSON");
             let since = self.now.minus(LEASE_KEPT).as_micros();
-            self.conn.prepare_cached(sql!("forget_leases"))?.execute(params![since, asked])?;
+            self.conn.prepare_cached(sql!("forget_leases"))?.execute(params![since, requested])?;
         }
         room()
     }
@@ -138,8 +139,8 @@ impl Work<'_> {
     }
 }
 
-/// A lease. One whose term was damaged counts as never written: the next fence is no lower than the time, and so higher
-/// than the last one.
+/// Reads a lease. A lease with a damaged term counts as never written: the next fence is no lower than the
+/// time, and so higher than the last one.
 fn read_lease(duty: DutyName, row: &Row<'_>) -> rusqlite::Result<Option<StoredLease>> {
     let (holder, term) = (row.get::<_, Option<Vec<u8>>>(1)?, row.get::<_, Vec<u8>>(6)?);
     let Ok(id) = <[u8; 16]>::try_from(term) else { return Ok(None) };

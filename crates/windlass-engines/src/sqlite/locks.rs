@@ -1,8 +1,8 @@
-//! Lock files of workers, beside the database. A process holds its file's lock as long as it lives, so a free
-//! lock proves that the process is gone, at once and whatever the clocks say.
+//! Lock files of workers, beside the database. A process holds its file's lock as long as it lives, so a
+//! free lock proves that the process is gone, at once and whatever the clocks say.
 //!
-//! The lock is taken before the worker's row exists: whoever sees the row and finds the lock free knows that
-//! the process had it and has it no more. A missing file proves nothing.
+//! The lock is taken before the worker's row exists: a process that sees the row and finds the lock free
+//! knows that the worker's process had it and has it no more. A missing file proves nothing.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -18,12 +18,12 @@ use windlass_core::worker::{ProofOfLife, WorkerId};
 #[derive(Debug)]
 pub(super) struct Locks {
     folder: PathBuf,
-    /// Those of workers that live in this process, through this engine.
+    /// The lock files of workers that live in this process, through this engine.
     held: Mutex<HashMap<WorkerId, File>>,
 }
 
 impl Locks {
-    /// The lock files of the database at this path.
+    /// Returns the lock files of the database at this path.
     pub(super) fn beside(database: &Path) -> Self {
         let mut folder = OsString::from(database);
         folder.push(".workers");
@@ -45,7 +45,7 @@ impl Locks {
                 "expected a new worker id, got one that is known already; make a random one for each start"
                     .to_owned(),
             )),
-            // A file system without locks: the lease alone decides, as on other engines.
+            // On a file system without locks, the lease alone decides, as on other engines.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                 let _ = fs::remove_file(self.path(worker));
                 Ok(())
@@ -54,20 +54,21 @@ impl Locks {
         }
     }
 
-    /// Gives the lock back and removes its file; for workers that have left or were declared dead.
+    /// Releases the lock and removes its file; for workers that have left or were declared dead.
     pub(super) fn remove(&self, worker: WorkerId) {
-        // Removed before it is unlocked, so that nobody finds a free lock of a worker that is not dead.
+        // The file is removed before it is unlocked, so that no process finds a free lock of a worker that
+        // is not dead.
         let _ = fs::remove_file(self.path(worker));
         self.held().remove(&worker);
     }
 
-    /// What the lock says about a worker that has a row.
+    /// Returns what the lock proves about a worker that has a row.
     pub(super) fn proof(&self, worker: WorkerId) -> ProofOfLife {
         if self.held().contains_key(&worker) {
             return ProofOfLife::Exists;
         }
         let Ok(file) = File::open(self.path(worker)) else { return ProofOfLife::None };
-        // Shared, so that two observers at once do not take each other for the worker.
+        // A shared lock, so that two observers at once do not take each other for the worker.
         match file.try_lock_shared() {
             Ok(()) => ProofOfLife::Gone,
             Err(TryLockError::WouldBlock) => ProofOfLife::Exists,
@@ -100,7 +101,7 @@ fn cannot_lock(folder: &Path, error: &io::Error) -> EngineError {
     }
     EngineError::Unusable {
         why: format!(
-            "a worker's lock file cannot be made in {} ({error}); give this user the right to write beside the database",
+            "a worker's lock file cannot be created in {} ({error}); give this user the right to write beside the database",
             folder.display()
         ),
     }

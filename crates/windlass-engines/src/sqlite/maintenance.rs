@@ -1,4 +1,4 @@
-//! Maintenance: what has expired is cancelled, what nobody handles is parked, what is old is deleted.
+//! Maintenance: cancels expired jobs, parks jobs without a handler, and deletes old data.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use super::store_error::StoreResult;
 use super::work::Work;
 use super::workers::sightings;
 
-/// What live workers serve and handle.
+/// The queues and types of live workers.
 #[derive(Debug, Default)]
 struct Served {
     queues: HashSet<QueueName>,
@@ -57,9 +57,9 @@ impl Work<'_> {
         Ok(served)
     }
 
-    /// Jobs without a gate whose queue is served by live workers of which none handles their type, at most
-    /// `limit`, each with its gate. Without any such worker nothing is known: a producer that starts first
-    /// must not see its jobs parked.
+    /// Lists jobs without a gate whose queue is served by live workers of which none handles their type, at
+    /// most `limit`, each with its gate. Without any such worker nothing is known: a producer that starts
+    /// first must not see its jobs parked.
     fn unhandled(&self, limit: u32, served: &Served) -> StoreResult<Vec<(JobId, Gate)>> {
         let mut found = Vec::new();
         for kind in self.catalogue.types() {
@@ -75,7 +75,8 @@ impl Work<'_> {
         Ok(found)
     }
 
-    /// Lets through what a newcomer handles and did not let through itself, because it was too much.
+    /// Lets jobs through that a new worker handles and did not let through itself, because there were too
+    /// many.
     fn let_through_rest(&mut self, limit: u32, served: &Served) -> StoreResult<()> {
         for name in &served.types {
             self.let_through(&Gate::no_handler(name), limit)?;
@@ -114,7 +115,7 @@ impl Work<'_> {
         })
     }
 
-    /// Whether jobs, receipts, tokens or traces are left that the next prune would delete.
+    /// Whether there are jobs, receipts, tokens or traces that the next prune would delete.
     fn is_more_to_prune(&self, limit: u32, lapsed: i64, spent: i64) -> StoreResult<bool> {
         let is_old = |sql: &str, past: i64| -> StoreResult<bool> {
             Ok(self.conn.prepare_cached(sql)?.query_row([past], |row| row.get(0))?)
@@ -132,7 +133,7 @@ impl Work<'_> {
         self.ids(sql!("past_retention"), params![self.now.as_micros(), limit])
     }
 
-    /// The numbers that a statement finds.
+    /// Reads the ids that a statement finds.
     pub(super) fn ids(&self, sql: &str, params: impl rusqlite::Params) -> StoreResult<Vec<JobId>> {
         let mut statement = self.conn.prepare_cached(sql)?;
         let ids = statement.query_map(params, |row| row.get(0).map(JobId))?;

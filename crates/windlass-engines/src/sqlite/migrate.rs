@@ -15,9 +15,9 @@ use super::store_error::StoreResult;
 pub struct Migration {
     /// The version of the schema afterwards.
     pub version: u32,
-    /// What it is about.
+    /// Its name.
     pub name: &'static str,
-    /// What is executed.
+    /// The statements, as SQL.
     pub sql: &'static str,
 }
 
@@ -72,7 +72,7 @@ fn apply(conn: &Connection, migrations: &[Migration]) -> StoreResult<()> {
     check_shape(conn, migrations)
 }
 
-/// Refuses a database that is not up to date, for those who migrate by hand.
+/// Refuses a database that is not up to date, for users who run migrations themselves.
 pub(super) fn check_applied(conn: &Connection) -> StoreResult<()> {
     let (version, newest) = (version(conn)?, newest(MIGRATIONS));
     if version < newest {
@@ -88,8 +88,8 @@ fn newest(migrations: &[Migration]) -> u32 {
     migrations.last().map_or(0, |migration| migration.version)
 }
 
-/// Inside an exclusive transaction: another process may have been here meanwhile, so the version is read
-/// again.
+/// Applies the next migration inside an exclusive transaction: another process may have migrated meanwhile,
+/// so the version is read again.
 fn apply_next(conn: &Connection, migrations: &[Migration]) -> StoreResult<()> {
     let version = version(conn)?;
     let Some(migration) = migrations.iter().find(|migration| migration.version == version + 1) else {
@@ -105,7 +105,7 @@ fn apply_next(conn: &Connection, migrations: &[Migration]) -> StoreResult<()> {
     Ok(())
 }
 
-/// The version of the schema; 0 if there is none of ours.
+/// The version of the schema; 0 without a table of versions.
 fn version(conn: &Connection) -> StoreResult<u32> {
     let is_there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'windlass_schema'";
     if conn.query_row(is_there, [], |_| Ok(())).optional()?.is_none() {
@@ -125,14 +125,14 @@ fn check_version(conn: &Connection, migrations: &[Migration]) -> StoreResult<()>
     let (version, newest) = (version(conn)?, newest(migrations));
     if version > newest {
         return Err(unusable(format!(
-            "expected schema version {newest} or older, got {version}: a newer Windlass was here; use that one or a newer one"
+            "expected schema version {newest} or older, got {version}: a newer Windlass was here; use that version or newer"
         )));
     }
     Ok(())
 }
 
-/// A table of the user's must not be taken for one that the migrations after this version make. All of them
-/// are looked at before the first, so that nothing is made if one of them could not.
+/// Refuses a file in which a table of the user has the name of a table that a later migration creates. All
+/// migrations are checked before the first runs, so that no table is created if one of them would fail.
 fn refuse_clash(conn: &Connection, version: u32, migrations: &[Migration]) -> StoreResult<()> {
     let (there, ours) = (shape(conn)?, shape_at(version, migrations)?);
     let is_theirs = |table: &String| there.contains_key(table) && !ours.contains_key(table);
@@ -146,7 +146,7 @@ fn refuse_clash(conn: &Connection, version: u32, migrations: &[Migration]) -> St
     )))
 }
 
-/// A table of ours that somebody changed must not be written to.
+/// Refuses a file with a table of ours that another program changed: it must not be written to.
 fn check_shape(conn: &Connection, migrations: &[Migration]) -> StoreResult<()> {
     let found = shape(conn)?;
     for (table, columns) in shape_at(newest(migrations), migrations)? {
@@ -167,7 +167,7 @@ fn check_shape(conn: &Connection, migrations: &[Migration]) -> StoreResult<()> {
     Ok(())
 }
 
-/// The tables and their columns, as the migrations up to a version make them.
+/// The tables and their columns, as the migrations up to a version create them.
 fn shape_at(version: u32, migrations: &[Migration]) -> StoreResult<BTreeMap<String, String>> {
     let conn = Connection::open_in_memory()?;
     for migration in migrations.iter().filter(|migration| migration.version <= version) {

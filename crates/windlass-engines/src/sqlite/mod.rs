@@ -1,8 +1,9 @@
 //! Jobs in an SQLite file: durable, in one process or several on one machine.
 //!
-//! One thread writes ([`writer`]), so that what many callers want shares a commit; a few read ([`reader`]).
-//! Read the rest in the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`apply`] writes where a job
-//! goes, [`rescue`] takes back what dead workers held. Every statement is a file in `sql/`.
+//! One thread writes ([`writer`]), so that the operations of many callers share a commit; a few read
+//! ([`reader`]). Read the rest in the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`apply`]
+//! writes where a job goes, [`rescue`] takes back the jobs of dead workers. Every statement is a file in
+//! `sql/`.
 
 mod declare;
 mod enqueue;
@@ -94,10 +95,10 @@ use crate::listeners::Listeners;
 
 pub use inside::{complete_in, enqueue_in};
 pub use open::{SqliteOptions, Synchronous, room_at};
-/// The library that [`enqueue_in`] and [`complete_in`] speak, so that a caller has the same version.
+/// The library whose types [`enqueue_in`] and [`complete_in`] take, so that a caller has the same version.
 pub use rusqlite;
 
-/// Jobs in an SQLite file. Dropping it finishes what was handed in and closes the file.
+/// Jobs in an SQLite file. Dropping the engine finishes the accepted operations and closes the file.
 pub struct SqliteEngine {
     path: PathBuf,
     options: SqliteOptions,
@@ -110,15 +111,15 @@ pub struct SqliteEngine {
 }
 
 impl SqliteEngine {
-    /// Opens a file, makes it if it is not there, and brings its schema up to date.
+    /// Opens a file, creates it if it is missing, and brings its schema up to date.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let (engine, opened) = Self::try_to_open(path.as_ref(), options)?;
         opened.map(|()| engine)
     }
 
-    /// Opens a file that keeps jobs while another store is away, or begins to: if there is no room on its
-    /// disk, or if another process keeps it locked, it is tried again each second. Until it is open each call
-    /// fails, and says why. So a process starts while only its spool is in trouble.
+    /// Opens a file that keeps jobs while another store is away. If its disk is full, or another process
+    /// keeps it locked, opening is retried each second. Until it is open each call fails with the reason.
+    /// So a process starts although its spool has a transient error.
     pub fn open_spool(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let options = SqliteOptions { is_spool: true, ..options };
         let (mut engine, opened) = Self::try_to_open(path.as_ref(), options)?;
@@ -131,7 +132,7 @@ impl SqliteEngine {
         Ok(engine)
     }
 
-    /// An engine, and whether its file is open.
+    /// Creates an engine, and returns whether its file is open.
     fn try_to_open(path: &Path, options: SqliteOptions) -> Result<(Self, Result<()>)> {
         let path = open::check_path(path)?;
         let conn = open::open_writer(&path, &options).map_err(EngineError::from);
@@ -153,7 +154,7 @@ impl SqliteEngine {
         Ok((engine, opened))
     }
 
-    /// The file, with its full path.
+    /// Returns the full path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -169,12 +170,12 @@ impl SqliteEngine {
         }
     }
 
-    /// Why the file is not open yet, if it is not.
+    /// Returns why the file is not open yet.
     fn why_not_open(&self) -> Option<EngineError> {
         match self.at_its_disk(self.opener.as_ref()?.trouble()?) {
             EngineError::Unavailable { why } => {
                 let path = self.path.display();
-                let why = format!("{path} cannot be opened, and is tried again each second ({why})");
+                let why = format!("{path} cannot be opened; opening is retried each second ({why})");
                 Some(EngineError::Unavailable { why })
             }
             other => Some(other),
@@ -185,7 +186,8 @@ impl SqliteEngine {
         self.why_not_open().map_or(Ok(()), Err)
     }
 
-    /// A process may have two of these, one of them beside a server: so a full disk is named.
+    /// Adds the path to the error of a full disk: a process may have two engines, one of them beside a
+    /// server.
     fn at_its_disk(&self, error: EngineError) -> EngineError {
         match error {
             EngineError::Full { why } => {

@@ -1,4 +1,4 @@
-//! Opening a database file: what is checked, and how its connections are set.
+//! Opening a database file: its checks, and the settings of its connections.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,21 +19,22 @@ use crate::spool_ids;
 /// Older libraries can damage a file in WAL mode.
 const LIBRARY_VERSION_MIN: i32 = 3_051_003;
 
-/// How many prepared statements a connection keeps: all of ours, and some lists.
+/// The number of prepared statements that a connection keeps: all of ours, and some lists.
 const STATEMENTS_MAX: usize = 128;
 
-/// How an SQLite file is used.
+/// The options of an SQLite file.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
     /// What a commit waits for.
     pub synchronous: Synchronous,
-    /// How long to wait for another process's write lock before giving up.
+    /// How long to wait for another process's write lock before an error.
     pub busy_timeout: Duration,
-    /// Whether to bring the schema up to date by itself; else an old one is refused.
+    /// Whether to bring the schema up to date by itself; otherwise an old schema is refused.
     pub migrate: bool,
-    /// Whether it keeps jobs for another engine. Such a file has numbers of its own, and one with other jobs is refused.
+    /// Whether it keeps jobs for another engine. Such a file has ids of its own, and a file with other jobs
+    /// is refused.
     pub is_spool: bool,
-    /// Where the time comes from; tests give one that they move.
+    /// The source of the time; tests pass a clock that they move.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -50,13 +51,13 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// For jobs of another engine that is away.
+    /// Returns options for the jobs of another engine that is away.
     pub fn for_spool() -> Self {
         Self { is_spool: true, ..Self::default() }
     }
 }
 
-/// What a commit waits for.
+/// The event that a commit waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
     /// The disk: an acknowledged job survives a power cut.
@@ -67,7 +68,7 @@ pub enum Synchronous {
 }
 
 impl Synchronous {
-    /// What an acknowledged job survives.
+    /// Returns what an acknowledged job survives.
     pub fn durability(self) -> Durability {
         match self {
             Self::Full => Durability::PowerCut,
@@ -83,7 +84,7 @@ impl Synchronous {
     }
 }
 
-/// Checks a path and gives its full form. The file itself need not exist.
+/// Checks a path and returns its full form. The file itself need not exist.
 pub(super) fn check_path(path: &Path) -> StoreResult<PathBuf> {
     check_library(rusqlite::version_number())?;
     if path.is_dir() {
@@ -94,7 +95,7 @@ pub(super) fn check_path(path: &Path) -> StoreResult<PathBuf> {
     }
     let folder = folder_of(path);
     let full = folder.canonicalize().map_err(|error| {
-        unusable(format!("expected the directory {} to exist ({error}); make it first", folder.display()))
+        unusable(format!("expected the directory {} to exist ({error}); create it first", folder.display()))
     })?;
     if let Some(kind) = file_system(&full).and_then(network_file_system) {
         return Err(unusable(format!(
@@ -118,7 +119,7 @@ fn check_library(got: i32) -> StoreResult<()> {
     )))
 }
 
-/// How many bytes a file at this path may still grow by, as far as its disk is concerned.
+/// Returns how many bytes a file at this path may still grow by, as far as its disk is concerned.
 pub fn room_at(path: &Path) -> std::io::Result<u64> {
     let disk = rustix::fs::statvfs(folder_of(path))?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
@@ -141,7 +142,7 @@ fn file_system(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// The name of a file system whose locks cannot be trusted, by the number that `statfs` gives.
+/// Returns the name of a file system whose locks cannot be trusted, by the number that `statfs` returns.
 fn network_file_system(magic: u64) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",
@@ -162,7 +163,7 @@ fn network_file_system(magic: u64) -> Option<&'static str> {
     })
 }
 
-/// The writer's connection, with the schema up to date.
+/// Opens the writer's connection, with the schema up to date.
 pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> StoreResult<Connection> {
     let conn = connect(path, options)?;
     enter_wal(&conn, options.busy_timeout)?;
@@ -182,7 +183,7 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> StoreResult<C
     Ok(conn)
 }
 
-/// Lets the numbers of jobs begin where those of a spool do, in a file that has given none yet.
+/// Lets the ids of jobs begin in the range of spools, in a file that has given none yet.
 fn begin_spool(conn: &Connection) -> StoreResult<()> {
     let next: i64 = conn.query_row(sql!("load_sequence"), [], |row| row.get(0))?;
     if next >= SPOOL_IDS_FROM {
@@ -198,7 +199,7 @@ fn begin_spool(conn: &Connection) -> StoreResult<()> {
     Ok(())
 }
 
-/// A connection that cannot write.
+/// Opens a connection that cannot write.
 pub(super) fn open_reader(path: &Path, options: &SqliteOptions) -> StoreResult<Connection> {
     let conn = connect(path, options)?;
     conn.pragma_update(None, "query_only", true)?;
@@ -216,19 +217,19 @@ fn connect(path: &Path, options: &SqliteOptions) -> StoreResult<Connection> {
     Ok(conn)
 }
 
-/// Changing the journal mode does not wait for locks by itself, and many processes may open a fresh file at
-/// once: so it is tried again until the busy time-out is over.
-fn enter_wal(conn: &Connection, patience: Duration) -> StoreResult<()> {
+/// Sets WAL mode. Changing the journal mode does not wait for locks by itself, and many processes may open
+/// a fresh file at once: so it is retried until the busy time-out is over.
+fn enter_wal(conn: &Connection, busy_timeout: Duration) -> StoreResult<()> {
     const TRY_EVERY: Duration = Duration::from_millis(5);
     let start = Instant::now();
     loop {
         match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(mode) => {
-                return Err(unusable(format!("expected the file to take WAL mode, got mode {mode}")));
+                return Err(unusable(format!("expected the file to accept WAL mode, got mode {mode}; put it on a local disk")));
             }
             Err(error) => match error.sqlite_error_code() {
-                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) if start.elapsed() < patience => {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) if start.elapsed() < busy_timeout => {
                     std::thread::sleep(TRY_EVERY);
                 }
                 _ => return Err(StoreError::Engine(Failure::of(&error).into())),

@@ -1,4 +1,4 @@
-//! Ordering keys: which job of each is out, and who goes out next.
+//! Ordering keys: which job of each is out, and which job goes out next.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::gate::{Gate, gate_by_history};
@@ -12,20 +12,21 @@ use super::store_error::StoreResult;
 use super::work::Work;
 
 impl Work<'_> {
-    /// Behind which gate a job waits that is put in or started over. If none is out though some wait in line,
-    /// because a person deleted the one that was, the oldest of them goes out first.
+    /// Returns the gate behind which a job waits that is enqueued or started over. If no job is out though
+    /// some wait behind the gate of the key, because an operator deleted the job that was out, the oldest
+    /// of them goes out first.
     pub(super) fn gate_in_ordering_key(
         &mut self,
         kind: &TypeEntry,
         ordering_key: Option<&OrderingKey>,
     ) -> StoreResult<Option<Gate>> {
         let Some(ordering_key) = ordering_key else { return Ok(None) };
-        let out = self.go_on_with(kind, ordering_key.as_str())?;
+        let out = self.advance_ordering_key(kind, ordering_key.as_str())?;
         Ok(gate_of_newcomer(&kind.spec.name, ordering_key, out))
     }
 
-    /// Lets the next one of an ordering key go out, if nobody is. Gives the one that is out then.
-    pub(super) fn go_on_with(&mut self, kind: &TypeEntry, ordering_key: &str) -> StoreResult<Option<JobId>> {
+    /// Lets the next job of an ordering key out, if none is. Returns the job that is out then.
+    pub(super) fn advance_ordering_key(&mut self, kind: &TypeEntry, ordering_key: &str) -> StoreResult<Option<JobId>> {
         let out = ordering_key_out(self.conn, kind.id, ordering_key)?;
         if out.is_some() {
             return Ok(out);
@@ -39,7 +40,7 @@ impl Work<'_> {
     }
 }
 
-/// The job of an ordering key that is out.
+/// Finds the job of an ordering key that is out.
 pub(super) fn ordering_key_out(
     conn: &Connection,
     kind: i64,

@@ -1,4 +1,4 @@
-//! What processes share of policies: breakers, tokens of rate limits, and who waits behind a gate.
+//! The state of policies that processes share: breakers, tokens of rate limits, and the jobs behind a gate.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::breaker::BreakerState;

@@ -1,4 +1,4 @@
-//! What people read of jobs. Every read is one page in one snapshot.
+//! Queries of operators about jobs. Every read is one page in one snapshot.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use super::sql::sql;
 use super::store_error::StoreResult;
 use crate::kit::parse_error;
 
-/// How a table's row becomes a record.
+/// Converts a table's row into a record.
 type Reader = fn(&Row<'_>, Names<'_>, Timestamp) -> StoreResult<StoredJob>;
 
-/// One job, wherever it is.
+/// Reads one job from the table that has it.
 pub(super) fn job(conn: &Connection, id: JobId, now: Timestamp) -> StoreResult<Option<StoredJob>> {
     let catalogue = Catalogue::load(conn)?;
     let places: [(&str, Reader); 3] = [
@@ -38,7 +38,7 @@ pub(super) fn job(conn: &Connection, id: JobId, now: Timestamp) -> StoreResult<O
     Ok(None)
 }
 
-/// The job of an ordering key that is out.
+/// Finds the job of an ordering key that is out.
 pub(super) fn head_of(
     conn: &Connection,
     job_type: &TypeName,
@@ -53,7 +53,7 @@ fn names(catalogue: &Catalogue, kind: i64) -> Option<(TypeName, QueueName)> {
     Some((kind.spec.name.clone(), kind.spec.queue.clone()))
 }
 
-/// The newest attempts of one job, oldest first, the running one included.
+/// Lists the newest attempts of one job, oldest first, including the running one.
 pub(super) fn attempts(conn: &Connection, id: JobId) -> StoreResult<Vec<StoredAttempt>> {
     let last = conn.prepare_cached(sql!("last_attempt"))?.query_row([id.0], read_attempt).optional()?;
     let mut statement = conn.prepare_cached(sql!("read_attempts"))?;
@@ -80,7 +80,7 @@ fn read_attempt(row: &Row<'_>) -> rusqlite::Result<StoredAttempt> {
     })
 }
 
-/// A page of jobs, newest first.
+/// Lists a page of jobs, newest first.
 pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> StoreResult<Vec<StoredJob>> {
     let catalogue = Catalogue::load(conn)?;
     let limit = request.limit.min(LIST_PAGE_MAX);
@@ -101,7 +101,7 @@ struct Place {
     is_live: bool,
 }
 
-/// Where jobs of a phase can be.
+/// Returns the tables in which jobs of a phase can be.
 fn places(phase: Option<Phase>) -> Vec<Place> {
     let live = Place { sql: sql!("list_live"), reader: row::live_record, is_live: true };
     let dead = Place { sql: sql!("list_dead"), reader: row::dead_record, is_live: false };
@@ -114,8 +114,8 @@ fn places(phase: Option<Phase>) -> Vec<Place> {
     }
 }
 
-/// The lines to add to a list's statement, and the values they name. Lines are constants; only values come
-/// from outside.
+/// The lines that are added to a list's statement, and the values they name. Lines are constants; only
+/// values come from outside.
 struct Filters {
     now: Timestamp,
     lines: Vec<String>,
@@ -123,7 +123,7 @@ struct Filters {
 }
 
 impl Filters {
-    /// Nothing if no job can match, because a name is not known.
+    /// Returns the filters of a request; `None` if no job can match, because a name is not known.
     fn of(request: &ListRequest, place: &Place, catalogue: &Catalogue, now: Timestamp) -> Option<Self> {
         let before = request.before.map_or(i64::MAX, |id| id.0);
         let mut filters = Self { now, lines: Vec::new(), values: HashMap::new() };

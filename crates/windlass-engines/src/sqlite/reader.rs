@@ -11,16 +11,16 @@ use windlass_core::error::EngineError;
 use super::inbox::{Haste, Inbox, Taken};
 use super::store_error::StoreResult;
 
-/// How many reads go on at once.
+/// The number of reads at once.
 pub(super) const READERS: usize = 2;
 
-/// A read, and the answer to whoever waits for it.
+/// A read, with the channel of the caller that waits for it.
 pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Where reads are handed in.
+/// The inbox of reads.
 pub(super) type ReaderInbox = Inbox<Read>;
 
-/// Reads something.
+/// Runs a read on a reader's thread.
 pub(super) async fn call<T, F>(inbox: &ReaderInbox, act: F) -> Result<T>
 where
     T: Send + 'static,
@@ -52,7 +52,7 @@ pub(super) fn run(conn: &Connection, inbox: &ReaderInbox) {
                     tracing::error!("a read panicked; this is a bug in Windlass");
                 }
             }
-            Taken::Look => {}
+            Taken::Check => {}
             Taken::Closed => return,
         }
     }

@@ -1,4 +1,4 @@
-//! Rescue: workers that fell silent are declared dead, for ever, and their jobs are taken back.
+//! Rescue: declares silent workers dead, for ever, and takes their jobs back.
 
 use rusqlite::params;
 use windlass_core::admin::AttemptEnding;
@@ -10,7 +10,7 @@ use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::settle::{Place, after_crash, crash_error};
 use windlass_core::worker::ProofOfLife;
 
-use super::apply::{EndedAttempt, Parting};
+use super::apply::{EndedAttempt, AttemptEnd};
 use super::locks::Locks;
 use super::row::{lossy, token};
 use super::sql::sql;
@@ -18,7 +18,7 @@ use super::store_error::StoreResult;
 use super::work::Work;
 use crate::kit::to_json;
 
-/// A running job without a live worker, and what that worker held when it died.
+/// A running job without a live worker, and the jobs that the worker held when it died.
 struct Orphan {
     fence: Fence,
     held: Vec<JobId>,
@@ -38,8 +38,8 @@ impl Work<'_> {
         Ok(rescued)
     }
 
-    /// Only if it is still as silent as it was seen, and either its lease has run out by this clock too or
-    /// its lock proves that its process is gone.
+    /// Declares a worker dead, only if it has sent no heartbeat since it was read, and either its lease has
+    /// expired by this clock too or its lock proves that its process is gone.
     fn declare_dead(&mut self, suspicion: &Suspicion, locks: &Locks) -> StoreResult<()> {
         let Some(life) = self.life(suspicion.worker)? else { return Ok(()) };
         if life.is_dead || life.beats != suspicion.beats {
@@ -70,7 +70,7 @@ impl Work<'_> {
         let fence = orphan.fence;
         let Some(held) = self.held_job(fence.job, fence.token)? else { return Ok(()) };
         let beside: Vec<_> = orphan.held.iter().copied().filter(|other| *other != fence.job).collect();
-        let parting = Parting {
+        let attempt_end = AttemptEnd {
             attempt: Some(EndedAttempt {
                 number: held.counters.attempts,
                 worker: held.worker,
@@ -81,7 +81,7 @@ impl Work<'_> {
                 output: None,
             }),
             last_error: Some(crash_error()),
-            ..Parting::default()
+            ..AttemptEnd::default()
         };
         let landing = after_crash(held.counters, held.due, crashes_max, &beside)
             .or_cancelled(held.cancel_requested.as_deref());
@@ -89,6 +89,6 @@ impl Work<'_> {
             Place::Dead { .. } => rescued.buried.push(fence.job),
             _ => rescued.returned.push(fence.job),
         }
-        self.apply(&held, landing, &parting)
+        self.apply(&held, landing, &attempt_end)
     }
 }

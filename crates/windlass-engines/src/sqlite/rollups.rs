@@ -1,5 +1,5 @@
-//! What happened in each minute, and what workers have seen that is not yet added to it: a rollup round is one step of the
-//! writer's transaction.
+//! Rollups of each minute, and samples of workers that are not yet added to them: a rollup is one step of
+//! the writer's transaction.
 
 use std::time::Duration;
 
@@ -140,7 +140,7 @@ fn page(conn: &Connection, request: &RollupsRequest) -> StoreResult<RollupsRead>
     Ok(read)
 }
 
-/// Where a row is, and what it says, if that can be read.
+/// Reads the key of a row, and its tally if that can be read.
 fn read_row(row: &Row<'_>) -> rusqlite::Result<(RollupsEnd, Option<Tally>)> {
     let at = RollupsEnd {
         minute: Minute::from_number(row.get(0)?),
@@ -207,17 +207,17 @@ impl Work<'_> {
     }
 }
 
-/// A count as the seam gives it; never below zero.
+/// Converts a count to the type of the engine interface; never below zero.
 fn unsigned(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 
-/// One more than is given tells whether there are more.
+/// Returns the limit plus one: the additional row shows whether there are more.
 fn one_more(limit: usize) -> i64 {
     signed(limit as u64 + 1)
 }
 
-/// A count as a column takes it.
+/// Converts a count to the type of a column.
 fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

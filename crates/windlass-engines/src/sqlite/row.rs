@@ -1,5 +1,5 @@
-//! Rows as jobs and jobs as rows. Reading never fails for a damaged value: it is replaced and the damage is
-//! told, because one bad row must not keep others from being claimed or shown.
+//! Conversion of rows and jobs. Reading never fails for a damaged value: it is replaced and the damage is
+//! reported, because one damaged row must not keep others from being claimed or shown.
 
 use rusqlite::Row;
 use rusqlite::types::{FromSql, ValueRef};
@@ -19,14 +19,14 @@ use super::sql::JOB_COLUMNS;
 use super::store_error::StoreResult;
 use crate::kit::{JobOptions, parse_error};
 
-/// A job as it was read, and what was wrong with its row.
+/// A job as it was read, and the damage of its row.
 pub(super) struct Reading {
     pub(super) job: Job,
     pub(super) last_error: Option<JobError>,
     pub(super) damage: Option<String>,
 }
 
-/// Gives the names that belong to a type's number.
+/// Returns the names of a type by its number.
 pub(super) type Names<'a> = &'a dyn Fn(i64) -> Option<(TypeName, QueueName)>;
 
 /// Reads the columns that all three tables of jobs share.
@@ -66,7 +66,7 @@ pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> StoreResult<Reading> 
     Ok(Reading { job, last_error, damage: from.damage })
 }
 
-/// Columns of a row, and the first damage that was met.
+/// The columns of a row, and the first damage in it.
 struct Columns<'r, 's> {
     row: &'r Row<'s>,
     damage: Option<String>,
@@ -106,7 +106,7 @@ impl Columns<'_, '_> {
         }
     }
 
-    /// The text of a column that may be empty. Looked at in place: most are.
+    /// Reads the text of a column that may be empty. It is checked in place: most are empty.
     fn text(&mut self, column: usize) -> Option<String> {
         match self.row.get_ref(column) {
             Ok(ValueRef::Null) => None,
@@ -129,7 +129,7 @@ impl Columns<'_, '_> {
     }
 }
 
-/// A row of the live jobs as a record.
+/// Converts a row of the live jobs into a record.
 pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let gate = lossy(row, JOB_COLUMNS)?;
     let worker: Option<[u8; 16]> = row.get(JOB_COLUMNS + 2)?;
@@ -144,14 +144,14 @@ pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
     record(row, names, state, now)
 }
 
-/// A dead letter as a record.
+/// Converts a dead letter into a record.
 pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(&lossy(row, JOB_COLUMNS)?.unwrap_or_default());
     let state = JobState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
     record(row, names, state, now)
 }
 
-/// A row of the history as a record.
+/// Converts a row of the history into a record.
 pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, JOB_COLUMNS + 3)?;
     let state = match row.get(JOB_COLUMNS)? {
@@ -175,8 +175,8 @@ fn instant(row: &Row<'_>, column: usize) -> StoreResult<Timestamp> {
     Ok(Timestamp::from_micros(row.get::<_, Option<i64>>(column)?.unwrap_or_default()))
 }
 
-/// The text of a column, with marks in place of what is no UTF-8. STRICT tables take any bytes as text, and
-/// whoever moves a job must not stumble over them.
+/// Reads the text of a column, with replacement characters for invalid UTF-8. STRICT tables accept any
+/// bytes as text, and they must not make a move of the job fail.
 pub(super) fn lossy(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -184,13 +184,13 @@ pub(super) fn lossy(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Str
     })
 }
 
-/// A count from its column; one that cannot be counts as the nearest that can.
+/// Reads a count from its column; a count out of range becomes the nearest valid one.
 pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
     let count: i64 = row.get(column)?;
     Ok(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
 }
 
-/// A token from its column.
+/// Decodes a token from its column.
 pub(super) fn token(bytes: [u8; 16]) -> ClaimToken {
     ClaimToken::from_bytes(bytes)
 }

@@ -1,4 +1,5 @@
-//! Schedules, and the jobs that they make: a change and its jobs are one step of the writer's transaction.
+//! Schedules, and the jobs that they enqueue: a change and its jobs are one step of the writer's
+//! transaction.
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use windlass_core::clock::Timestamp;
@@ -50,7 +51,7 @@ fn add(conn: &Connection, sql: &str, given: &[&dyn ToSql], read: &mut SchedulesR
         let name = lossy(row, 0)?.unwrap_or_default();
         let look_at = row.get::<_, Option<i64>>(4)?.map(Timestamp::from_micros);
         read.end = Some(PageEnd { look_at, name: name.clone() });
-        // A name that was damaged must not keep the others from being read.
+        // A damaged name must not keep the others from being read.
         let Ok(name) = ScheduleName::parse(&name) else { continue };
         match stored(&name, row)? {
             Some(schedule) => read.schedules.push(schedule),
@@ -92,7 +93,7 @@ impl Work<'_> {
             return Ok(ScheduleChanged::NoRoom);
         }
         let last_job = last_job.map(JobId);
-        let jobs = self.put_scheduled(change, last_job)?;
+        let jobs = self.enqueue_scheduled(change, last_job)?;
         let last_job = change.last_job(&jobs, last_job).map(|job| job.0);
         let version = next_version(version, self.now);
         let kept = change.kept(&jobs, self.now).map_or_else(String::new, |record| record.to_text());
@@ -110,7 +111,7 @@ impl Work<'_> {
         Ok(self.conn.prepare_cached(sql!("count_schedules"))?.query_row([], |row| row.get(0))?)
     }
 
-    fn put_scheduled(&mut self, change: &ScheduleChange, last: Option<JobId>) -> StoreResult<Vec<Put>> {
+    fn enqueue_scheduled(&mut self, change: &ScheduleChange, last: Option<JobId>) -> StoreResult<Vec<Put>> {
         if change.jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -119,15 +120,15 @@ impl Work<'_> {
             (Overlapping::LeaveOut, Some(last)) => {
                 return Ok(change.jobs.iter().map(|_| Put::Overlaps(last)).collect());
             }
-            (Overlapping::CancelLast, Some(last)) => return self.put_in_place_of(last, change),
+            (Overlapping::CancelLast, Some(last)) => return self.enqueue_in_place_of(last, change),
             _ => {}
         }
-        Ok(self.put_all(change.jobs.clone())?.into_iter().map(Put::Answered).collect())
+        Ok(self.enqueue_all(change.jobs.clone())?.into_iter().map(Put::Answered).collect())
     }
 
-    /// Puts jobs in, and cancels the one that gives way to them.
-    fn put_in_place_of(&mut self, last: JobId, change: &ScheduleChange) -> StoreResult<Vec<Put>> {
-        let mut answers = self.put_all(change.jobs.clone())?;
+    /// Enqueues jobs, and cancels the job that makes room for them.
+    fn enqueue_in_place_of(&mut self, last: JobId, change: &ScheduleChange) -> StoreResult<Vec<Put>> {
+        let mut answers = self.enqueue_all(change.jobs.clone())?;
         let gives_way = answers.first().map_or(GivesWay::No, GivesWay::to);
         if let Some(job) = self.live_job(last)?.filter(|_| gives_way != GivesWay::No) {
             let why = replaced_by(&change.name);
@@ -135,7 +136,7 @@ impl Work<'_> {
                 self.cancel_waiting(&job, &why)?;
             } else if self.end_makes_room(&job, &answers)? {
                 self.cancel_waiting(&job, &why)?;
-                answers = self.put_all(change.jobs.clone())?;
+                answers = self.enqueue_all(change.jobs.clone())?;
             }
         }
         Ok(answers.into_iter().map(Put::Answered).collect())

@@ -1,4 +1,4 @@
-//! Settling: the end of an attempt is written, if its fence holds.
+//! Settling: stores the end of an attempt, if its fence holds.
 
 use rusqlite::params;
 use windlass_core::claim::Fence;
@@ -7,7 +7,7 @@ use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::outcome::bounded;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
-use super::apply::{EndedAttempt, HeldJob, Parting};
+use super::apply::{AttemptEnd, EndedAttempt, HeldJob};
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
@@ -27,7 +27,7 @@ impl Work<'_> {
         let keep_result = self.type_of(held.kind)?.spec.keep_result;
         let Settlement { transition, report, .. } = settlement.bounded(keep_result);
         let cancel = held.cancel_requested.as_deref();
-        let parting = Parting {
+        let attempt_end = AttemptEnd {
             ended_ago: transition.ended_ago(&report),
             attempt: self.ended_attempt(&held, &transition, report),
             last_error: transition.error().cloned(),
@@ -35,12 +35,12 @@ impl Work<'_> {
             is_retry: matches!(transition, Transition::Retry { .. }),
         };
         let landing = transition.apply(self.now, held.due, held.counters, cancel);
-        self.apply(&held, landing, &parting)?;
+        self.apply(&held, landing, &attempt_end)?;
         Ok(Settled::Applied)
     }
 
-    /// Ends a job as succeeded. How long it ran is told by its claim. One that was settled before is lost, even if that was
-    /// this very call: only the transaction that ends the job may commit what else it wrote.
+    /// Ends a job as succeeded. Its claim says how long it ran. A job that was settled before is lost, even
+    /// if this very call settled it: only the transaction that ends the job may commit its other writes.
     pub(super) fn complete(&mut self, fence: Fence) -> StoreResult<Settled> {
         let Some(held) = self.held_job(fence.job, fence.token)? else {
             return Ok(Settled::ClaimLost);
@@ -67,7 +67,7 @@ impl Work<'_> {
         })
     }
 
-    /// The answer to a fence that holds no more: it may be a repeat of what was written.
+    /// Answers a fence that holds no more: the call may be a repeat of a stored settlement.
     fn settled_before(&self, fence: Fence) -> StoreResult<Settled> {
         let mut statement = self.conn.prepare_cached(sql!("was_settled"))?;
         let is_repeat = statement.exists(params![fence.job.0, fence.token.to_bytes()])?;

@@ -1,4 +1,4 @@
-//! Keeping jobs for another engine that is away.
+//! Keeps jobs for another engine that is away.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Work<'_> {
         }
         let name = request.request;
         let answers = self.enqueue(request)?;
-        // An error undoes all of it.
+        // An error rolls all of it back.
         if let Some(why) = answers.iter().find_map(|answer| answer.job().err()) {
             return Err(EngineError::Refused(why.to_string()).into());
         }
@@ -70,10 +70,10 @@ impl Work<'_> {
         Ok(Some(staged))
     }
 
-    /// The oldest job that another process may be moving now.
+    /// Returns the oldest job that another process may be moving now.
     fn oldest_ahead(&self, but: &LeftOut, following: &Following) -> StoreResult<Option<JobId>> {
         let mut statement = self.conn.prepare_cached(sql!("batches"))?;
-        // Older ones are not waited for, so they need not be read.
+        // Older batches block no process, so they need not be read.
         let since = self.now.minus(following.adopt_after).as_micros();
         let mut rows = statement.query(params![since, RequestId::from_random(0).to_bytes(), -1])?;
         let mut oldest = None;
@@ -136,7 +136,7 @@ impl Work<'_> {
         self.end_batch(request, batch.ids.into_iter().map(|id| (id, None)).collect())
     }
 
-    /// Refuses to touch a job that leaves.
+    /// Refuses to change a job that is moving to another store.
     pub(super) fn check_may_change(&self, id: JobId) -> StoreResult<()> {
         let gate = self.live_job(id)?.and_then(|job| job.gate);
         let Some(request) = gate.as_ref().and_then(request_of) else { return Ok(()) };
@@ -147,7 +147,7 @@ impl Work<'_> {
     }
 }
 
-/// Batches that are staged, oldest first.
+/// Lists staged batches, oldest first.
 pub(super) fn staged(
     conn: &Connection,
     after: Option<(Timestamp, RequestId)>,
@@ -166,7 +166,7 @@ fn find_batch(conn: &Connection, request: RequestId) -> StoreResult<Option<Stage
 
 fn read_batch(row: &Row<'_>) -> rusqlite::Result<StagedBatch> {
     let ids: String = row.get(2)?;
-    // A batch of which the jobs are unknown must not pass for one whose jobs are all over.
+    // A batch with unreadable ids must not count as one whose jobs are all over.
     let damaged = |error: serde_json::Error| FromSqlConversionFailure(2, Type::Text, Box::new(error));
     Ok(StagedBatch {
         request: RequestId::from_bytes(row.get(0)?),
@@ -175,7 +175,7 @@ fn read_batch(row: &Row<'_>) -> rusqlite::Result<StagedBatch> {
     })
 }
 
-/// A batch and its jobs that are still here. Every read has one snapshot.
+/// Reads a batch and its jobs that are still here. Every read has one snapshot.
 pub(super) fn still_staged(
     conn: &Connection,
     request: RequestId,

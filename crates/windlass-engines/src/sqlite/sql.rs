@@ -1,7 +1,7 @@
 //! The statements, one in each file of `sql/`. The build script puts the columns of a job into them
 //! (`job_columns.txt`).
 
-/// The text of a statement, by the name of its file.
+/// Returns the text of a statement, by the name of its file.
 macro_rules! sql {
     ($name:literal) => {
         include_str!(concat!(env!("OUT_DIR"), "/sqlite/", $name, ".sql"))

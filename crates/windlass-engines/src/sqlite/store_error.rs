@@ -1,15 +1,15 @@
-//! What SQLite may answer instead of a result, in the words of the engine seam.
+//! Errors of SQLite, converted to those of the engine interface.
 
 use rusqlite::{ErrorCode, ffi};
 use windlass_core::error::EngineError;
 
-/// What a step inside a transaction gives.
+/// The result of a step inside a transaction.
 pub(super) type StoreResult<T> = Result<T, StoreError>;
 
 /// Why a step failed. Its operation is rolled back, so nothing of it was written.
 #[derive(Debug)]
 pub(super) enum StoreError {
-    /// SQLite said no.
+    /// SQLite returned an error.
     Sqlite(rusqlite::Error),
     /// The request or the store is wrong.
     Engine(EngineError),
@@ -36,24 +36,24 @@ impl From<StoreError> for EngineError {
     }
 }
 
-/// A failure that several callers are told of, since they shared a transaction.
+/// A failure that several callers get, since they shared a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nothing was written; later may be better.
+    /// Nothing was written; a retry may succeed.
     Unavailable(String),
     /// It may have been written.
     Unknown(String),
-    /// Nothing was written, and somebody must act.
+    /// Nothing was written, and an operator must act.
     Unusable(String),
-    /// Nothing was written: no room.
+    /// Nothing was written: the disk is full.
     Full(String),
 }
 
 impl Failure {
-    /// What an error before the commit means: the transaction is rolled back, so nothing was written.
+    /// Classifies an error before the commit: the transaction is rolled back, so nothing was written.
     pub(super) fn of(error: &rusqlite::Error) -> Self {
         let why = error.to_string();
-        // The shared index of the log cannot grow: what SQLite says of a full disk there.
+        // The shared index of the log cannot grow: this is SQLite's error for a full disk there.
         let is_index_full =
             error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE);
         match error.sqlite_error_code() {
@@ -82,11 +82,12 @@ impl Failure {
     }
 
     fn full(why: &str) -> Self {
-        Self::Full(format!("free some space on its disk; it goes on by itself then ({why})"))
+        Self::Full(format!("free some space on its disk; work continues by itself then ({why})"))
     }
 
-    /// What an error of the commit itself means. After a failed write or sync the pages may or may not be on
-    /// the disk, so nobody knows; a full disk and a lock are told before the commit's mark is written.
+    /// Classifies an error of the commit itself. After a failed write or sync the pages may or may not be
+    /// on the disk, so the outcome is unknown. A full disk and a lock are reported before the commit record
+    /// is written.
     pub(super) fn of_commit(error: &rusqlite::Error) -> Self {
         match (error.sqlite_error_code(), Self::of(error)) {
             (Some(ErrorCode::SystemIoFailure), Self::Unavailable(why)) => Self::Unknown(why),

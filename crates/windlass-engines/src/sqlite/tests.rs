@@ -1,4 +1,4 @@
-//! What can only be shown from inside: failures in the middle of a shared transaction.
+//! Tests that need access to internals: failures in the middle of a shared transaction.
 
 use std::sync::mpsc::channel;
 
@@ -40,7 +40,7 @@ fn refused() -> StoreError {
     EngineError::Refused("no".to_owned()).into()
 }
 
-/// What SQLite calls the pragma's values.
+/// SQLite's values of the pragma.
 const NORMAL: i64 = 1;
 const FULL: i64 = 2;
 
@@ -49,9 +49,9 @@ async fn commits_wait_for_what_the_options_say() {
     let of = |options: SqliteOptions, expected: i64| async move {
         let folder = tempfile::tempdir().unwrap();
         let engine = SqliteEngine::open(folder.path().join("jobs.db"), options).unwrap();
-        let asked = engine
+        let reading = engine
             .write(|work| Ok(work.conn.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0))?));
-        assert_eq!(asked.await.unwrap(), expected);
+        assert_eq!(reading.await.unwrap(), expected);
     };
     let normal = SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };
     of(SqliteOptions::default(), FULL).await;
@@ -62,12 +62,12 @@ async fn commits_wait_for_what_the_options_say() {
 }
 
 impl Store {
-    /// Lets operations gather behind one that holds the writer up, so that all of them share a transaction.
+    /// Queues operations behind one that blocks the writer, so that all of them share a transaction.
     async fn together(&self, operations: Vec<Act>) -> Vec<Result<usize>> {
         self.waiting(operations.into_iter().map(|act| (Haste::Ordinary, act)).collect()).await
     }
 
-    /// Lets operations wait behind one that holds the writer up.
+    /// Queues operations behind one that blocks the writer.
     async fn waiting(&self, operations: Vec<(Haste, Act)>) -> Vec<Result<usize>> {
         let (go, wait) = channel::<()>();
         let (started, has_started) = tokio::sync::oneshot::channel();
@@ -81,7 +81,7 @@ impl Store {
                 })
                 .await
         });
-        has_started.await.expect("the first one holds the writer up");
+        has_started.await.expect("the first operation blocks the writer");
         let mut calls = Vec::new();
         for (haste, act) in operations {
             let engine = self.engine.clone();
@@ -91,7 +91,7 @@ impl Store {
             }
         }
         drop(go);
-        // It shares the fate of the transaction, which is not always a good one.
+        // The first operation shares the fate of the transaction, which may fail.
         let _ = first.await.unwrap();
         let mut answers = Vec::new();
         for call in calls {
@@ -115,28 +115,28 @@ impl Store {
 type Act = Box<dyn FnOnce(&mut Work<'_>) -> StoreResult<usize> + Send>;
 
 fn put(count: usize) -> Act {
-    Box::new(move |work| Ok(work.put_all(jobs(count, 10))?.len()))
+    Box::new(move |work| Ok(work.enqueue_all(jobs(count, 10))?.len()))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_that_fails_does_not_spoil_its_neighbours() {
     let store = store().await;
     let spoilt: Act = Box::new(|work| {
-        work.put_all(jobs(5, 10))?;
+        work.enqueue_all(jobs(5, 10))?;
         Err(refused())
     });
     let answers = store.together(vec![put(1), spoilt, put(2)]).await;
     assert!(matches!(answers[0], Ok(1)));
     assert!(matches!(answers[1], Err(EngineError::Refused(_))));
     assert!(matches!(answers[2], Ok(2)));
-    assert_eq!(store.enqueued().await, 3, "and nothing of it is counted");
+    assert_eq!(store.enqueued().await, 3, "the failed operation is not counted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_is_an_answer_and_the_writer_goes_on() {
     let store = store().await;
     let answers = store.together(vec![put(1), Box::new(|_| panic!("a planted panic"))]).await;
-    assert!(answers.iter().all(Result::is_err), "nobody is told that it is done: {answers:?}");
+    assert!(answers.iter().all(Result::is_err), "no caller is told that it is done: {answers:?}");
     assert_eq!(store.enqueued().await, 0);
     assert_eq!(store.engine.write(put(1)).await.unwrap(), 1);
 }
@@ -150,10 +150,10 @@ async fn a_full_disk_is_told_to_everybody_and_the_writer_goes_on_when_there_is_r
         .await
         .unwrap();
     store.limit_pages(pages + 2).await;
-    let big: Act = Box::new(|work| Ok(work.put_all(jobs(100, 4_000))?.len()));
+    let big: Act = Box::new(|work| Ok(work.enqueue_all(jobs(100, 4_000))?.len()));
     let error = store.engine.write(big).await.unwrap_err();
     assert!(matches!(error, EngineError::Full { .. }), "{error:?}");
-    let big: Act = Box::new(|work| Ok(work.put_all(jobs(100, 4_000))?.len()));
+    let big: Act = Box::new(|work| Ok(work.enqueue_all(jobs(100, 4_000))?.len()));
     let answers = store.together(vec![put(1), big]).await;
     assert!(matches!(answers[1], Err(EngineError::Full { .. })), "{answers:?}");
     assert_eq!(store.enqueued().await, answers.iter().flatten().sum::<usize>() as u64);
@@ -170,7 +170,7 @@ async fn a_heartbeat_is_not_lost_with_jobs_that_a_full_disk_has_no_room_for() {
         .await
         .unwrap();
     store.limit_pages(pages + 2).await;
-    let big: Act = Box::new(|work| Ok(work.put_all(jobs(100, 4_000))?.len()));
+    let big: Act = Box::new(|work| Ok(work.enqueue_all(jobs(100, 4_000))?.len()));
     let answers = store.waiting(vec![(Haste::Ordinary, big), (Haste::Urgent, put(1))]).await;
     assert!(matches!(answers[0], Err(EngineError::Full { .. })), "{answers:?}");
     assert!(matches!(answers[1], Ok(1)), "{answers:?}");

@@ -1,4 +1,4 @@
-//! The threads of an open file, and the one that opens a file later which could not be opened at once.
+//! The threads of an open file, and the thread that opens a file later that could not be opened at once.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,10 +18,10 @@ use super::watch::Watch;
 use super::writer::{Writer, WriterInbox};
 use crate::listeners::Listeners;
 
-/// How often a file that could not be opened is tried again.
+/// The interval of retries for a file that could not be opened.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
-/// What the threads of one file share.
+/// The state that the threads of one file share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) path: PathBuf,
@@ -44,8 +44,8 @@ impl Shared {
         self.start(open::open_writer(&self.path, &self.options)?)
     }
 
-    /// Starts the threads. All that may fail because of the file comes before the first of them, so that it
-    /// can be tried again.
+    /// Starts the threads. Every step that may fail because of the file comes before the first thread, so
+    /// that it can be retried.
     pub(super) fn start(&self, conn: Connection) -> Result<Threads> {
         let (clock, writes) = (self.options.clock.clone(), self.writes.clone());
         let writer = Writer::new(conn, clock, writes, self.listeners.clone(), self.locks.clone())?;
@@ -71,12 +71,12 @@ impl Threads {
         Ok(())
     }
 
-    /// Stops looking at the file. The inboxes must be closed before [`join`](Self::join).
+    /// Stops watching the file. The inboxes must be closed before [`join`](Self::join).
     pub(super) fn stop_watching(&mut self) {
         self.watch = None;
     }
 
-    /// Waits until all have ended, but for the thread that waits.
+    /// Waits until all have ended, except the calling thread.
     pub(super) fn join(&mut self) {
         let own = std::thread::current().id();
         for thread in self.running.drain(..).filter(|thread| thread.thread().id() != own) {
@@ -86,12 +86,12 @@ impl Threads {
 }
 
 fn no_thread(error: &std::io::Error) -> EngineError {
-    EngineError::Unavailable { why: format!("the system gives no thread or pipe ({error})") }
+    EngineError::Unavailable { why: format!("starting a thread or opening a pipe failed ({error}); check the limits of threads and open files") }
 }
 
-/// A file that could not be opened at once, and the thread that tries again.
+/// A file that could not be opened at once, and the thread that retries it.
 pub(super) struct Opener {
-    /// Nothing once it is open.
+    /// `None` once it is open.
     trouble: Arc<Mutex<Option<Failure>>>,
     /// Dropping it ends the thread.
     keep: Option<Sender<()>>,
@@ -99,7 +99,7 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// Begins to try again, after the file could not be opened for this reason.
+    /// Starts to retry, after the file could not be opened for this reason.
     pub(super) fn start(shared: Shared, why: EngineError) -> Result<Self> {
         let trouble = Arc::new(Mutex::new(Some(Failure::from(why))));
         let (keep, kept) = channel();
@@ -111,12 +111,12 @@ impl Opener {
         Ok(Self { trouble, keep: Some(keep), thread })
     }
 
-    /// Why it is not open yet.
+    /// Returns why it is not open yet.
     pub(super) fn trouble(&self) -> Option<EngineError> {
         locked(&self.trouble).clone().map(EngineError::from)
     }
 
-    /// Ends, and gives the threads of the file if it was opened.
+    /// Ends the thread, and returns the threads of the file if it was opened.
     pub(super) fn end(mut self) -> Option<Threads> {
         drop(self.keep.take());
         self.thread.take()?.join().ok()?
@@ -136,7 +136,7 @@ fn open_when_possible(
         match shared.open() {
             Ok(threads) => {
                 *locked(trouble) = None;
-                tracing::warn!(path = %shared.path.display(), "the file could be opened");
+                tracing::warn!(path = %shared.path.display(), "the file is open now; operations on it succeed again");
                 return Some(threads);
             }
             Err(error) => *locked(trouble) = Some(Failure::from(error)),

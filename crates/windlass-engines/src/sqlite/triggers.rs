@@ -1,4 +1,5 @@
-//! CompletionTriggers, their marks, and the jobs that they make: a look is one step of the writer's transaction.
+//! Completion triggers, their marks, and the jobs that they enqueue: an evaluation is one step of the
+//! writer's transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +69,7 @@ struct TriggerRow {
 }
 
 impl TriggerRow {
-    /// Nothing if its name was damaged, which must not keep the others from being read.
+    /// Reads a row; `None` if its name is damaged, which must not keep the others from being read.
     fn read(row: &Row<'_>) -> rusqlite::Result<Option<Self>> {
         let Ok(name) = TriggerName::parse(&lossy(row, 0)?.unwrap_or_default()) else { return Ok(None) };
         Ok(Some(Self {
@@ -96,7 +97,7 @@ fn rows(conn: &Connection, sql: &str, given: &[&dyn rusqlite::ToSql]) -> StoreRe
     Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// What a trigger watches.
+/// The group that a trigger watches.
 #[derive(Debug)]
 pub(super) struct Watch {
     name: TriggerName,
@@ -106,7 +107,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Nothing if it cannot be read: then nothing can be said of its group either.
+    /// Reads a watched group; `None` if it cannot be read: then its group is unknown, too.
     fn read(row: &Row<'_>) -> rusqlite::Result<Option<Self>> {
         let (name, kind, of) = (lossy(row, 0)?, lossy(row, 1)?, lossy(row, 2)?.unwrap_or_default());
         let watch = match kind.as_deref() {
@@ -122,7 +123,7 @@ impl Watch {
     }
 }
 
-/// A job that moves, as far as triggers ask.
+/// A job that moves, with the fields that triggers need.
 pub(super) struct Mover<'a> {
     pub(super) kind: &'a TypeEntry,
     pub(super) group: Option<&'a str>,
@@ -151,7 +152,7 @@ impl Work<'_> {
             return Ok(TriggerChanged::NoRoom);
         }
         let version = next_version(version, self.now);
-        // Marks of a group that it watched before, or of another trigger of this name, are none of its business.
+        // Marks of a group that it watched before, or of another trigger of this name, do not concern it.
         if !self.watches_the_same(&record.spec)? {
             self.conn.prepare_cached(sql!("unmark_trigger"))?.execute([change.name.as_str()])?;
         }
@@ -186,7 +187,8 @@ impl Work<'_> {
         firings.iter().map(|firing| self.fire_apart(firing)).collect()
     }
 
-    /// Each under a savepoint of its own: one whose look fails must wait, and keeps none of the others.
+    /// Fires each trigger under a savepoint of its own: a trigger whose evaluation fails must wait, and
+    /// stops none of the others.
     fn fire_apart(&mut self, firing: &TriggerFiring) -> StoreResult<TriggerFired> {
         let before = self.did.clone();
         self.conn.execute_batch("SAVEPOINT firing")?;
@@ -200,14 +202,14 @@ impl Work<'_> {
             Err(fault) => fault,
         };
         self.conn.execute_batch("ROLLBACK TO firing; RELEASE firing")?;
-        // What was read of queues and types is read again before the next operation.
+        // Queues and types are read again before the next operation.
         self.did = Did { declared: true, ..before };
         self.watches = None;
         let error = EngineError::from(fault);
         if error.is_passing() {
             return Err(error.into());
         }
-        tracing::error!(trigger = %firing.name, %error, "a look at a completion trigger failed; it is made again later");
+        tracing::error!(trigger = %firing.name, %error, "evaluating a completion trigger failed; it is retried later");
         let look_at = self.now.plus(look_after_failure(false)).as_micros();
         self.conn.prepare_cached(sql!("set_look_at"))?.execute(params![firing.name.as_str(), look_at])?;
         Ok(TriggerFired::Later)
@@ -231,7 +233,7 @@ impl Work<'_> {
         if !is_drained(self.left_of(spec)?, spec.wait_for_retries) {
             return Ok(TriggerFired::Held);
         }
-        let job = self.put_all(vec![firing.job.clone()])?.pop();
+        let job = self.enqueue_all(vec![firing.job.clone()])?.pop();
         let job = job.expect("one answer for one job");
         let last_job = match &job {
             EnqueueAnswer::New(id) => Some(id.0),
@@ -242,7 +244,7 @@ impl Work<'_> {
         Ok(TriggerFired::Fired { version, job })
     }
 
-    /// What is left of the group of a trigger.
+    /// Returns which work of a trigger's group is left.
     fn left_of(&self, spec: &CompletionTrigger) -> StoreResult<Left> {
         let types = match &spec.watch {
             Watched::Group(group) => return self.group_has_work(group),
@@ -280,7 +282,7 @@ impl Work<'_> {
         Ok(self.conn.prepare_cached(sql!("group_has_work"))?.query_row(given, read_left)?)
     }
 
-    /// A job goes there: marks the triggers that it held.
+    /// Marks the triggers that a job kept unfinished before it moves to this standing.
     pub(super) fn mark_triggers(&mut self, job: &Mover<'_>, to: JobStanding<'_>) -> StoreResult<()> {
         if self.watches.is_none() {
             let mut statement = self.conn.prepare_cached(sql!("watches"))?;
@@ -307,7 +309,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What a trigger watches, of those that were read.
+    /// Returns the group that a trigger watches, among those that were read.
     fn watched_by(&self, name: &TriggerName) -> Option<Watched> {
         self.watches.iter().flatten().find(|watch| watch.name == *name).map(|watch| watch.watch.clone())
     }

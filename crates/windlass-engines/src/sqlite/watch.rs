@@ -1,8 +1,8 @@
-//! Noticing what other processes commit: every commit writes to the `-wal` file, and the system tells. Whether
-//! it was another's is for the writer to say, from its connection's `data_version`.
+//! Detection of other processes' commits: every commit writes to the `-wal` file, and the system reports
+//! it. The writer decides by its connection's `data_version` whether the commit was another's.
 //!
-//! The write comes before the commit: only after a sync of the disk others can see it. So the store is looked
-//! at several times after each write, soon at first and then less often.
+//! The write comes before the commit: others can see it only after a sync of the disk. So the store is
+//! checked several times after each write, soon at first and then less often.
 
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::path::Path;
@@ -13,11 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::writer::WriterInbox;
 
-/// Milliseconds between a write and the first look at the store, from there to the second one, and so on. A
-/// new write starts over; the first of these is also the least time between two looks.
+/// Milliseconds between a write and the first check of the store, from there to the second one, and so on.
+/// A new write starts over; the first of these is also the minimum time between two checks.
 #[cfg(target_os = "linux")]
-const LOOK_AFTER_MILLIS: [i64; 8] = [2, 3, 5, 8, 30, 100, 300, 900];
-/// Where the system does not tell, the store is looked at this often.
+const CHECK_AFTER_MILLIS: [i64; 8] = [2, 3, 5, 8, 30, 100, 300, 900];
+/// The interval of checks where the system does not report writes.
 const POLL_EVERY_MILLIS: i64 = 10;
 
 /// A watch, as long as it is kept.
@@ -28,13 +28,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Asks the writer to look whenever somebody wrote to the database at this path.
+    /// Requests a check of the writer whenever a process has written to the database at this path.
     pub(super) fn start(database: &Path, inbox: Arc<WriterInbox>) -> std::io::Result<Self> {
         let (ended, alive) = pipe()?;
         let changes = Changes::of(database);
         let thread = std::thread::Builder::new()
             .name("windlass-watch".to_owned())
-            .spawn(move || changes.tell(&ended, &inbox))?;
+            .spawn(move || changes.watch(&ended, &inbox))?;
         Ok(Self { alive: Some(alive), thread: Some(thread) })
     }
 }
@@ -62,9 +62,9 @@ mod changes {
     use rustix::fs::inotify;
 
     use super::super::writer::WriterInbox;
-    use super::{LOOK_AFTER_MILLIS, POLL_EVERY_MILLIS, has_ended, millis, poll_forever};
+    use super::{CHECK_AFTER_MILLIS, POLL_EVERY_MILLIS, has_ended, millis, poll_forever};
 
-    /// Where the system tells of writes to the `-wal` file; nothing if it does not.
+    /// The descriptor on which the system reports writes to the `-wal` file; `None` if it does not.
     pub(super) struct Changes(Option<OwnedFd>);
 
     impl Changes {
@@ -79,50 +79,50 @@ mod changes {
             Self(watch().ok())
         }
 
-        pub(super) fn tell(self, ended: &PipeReader, inbox: &WriterInbox) {
+        pub(super) fn watch(self, ended: &PipeReader, inbox: &WriterInbox) {
             let Some(fd) = &self.0 else { return poll_forever(ended, inbox, POLL_EVERY_MILLIS) };
-            // Begins with looks, since something may have been written before the watch began.
-            let mut looks = 0;
+            // Starts with checks, since a write may have come before the watch began.
+            let mut checks = 0;
             loop {
-                let heard = match LOOK_AFTER_MILLIS.get(looks) {
-                    // Writes that follow at once must not put the look off for ever.
-                    Some(first) if looks == 0 && has_ended(ended, *first) => Heard::End,
-                    Some(_) if looks == 0 => Heard::Nothing,
+                let event = match CHECK_AFTER_MILLIS.get(checks) {
+                    // Writes in quick succession must not postpone the check for ever.
+                    Some(first) if checks == 0 && has_ended(ended, *first) => WatchEvent::End,
+                    Some(_) if checks == 0 => WatchEvent::Timeout,
                     Some(later) => listen(fd, ended, Some(*later)),
                     None => listen(fd, ended, None),
                 };
-                match heard {
-                    Heard::End => return,
-                    Heard::Write => {
+                match event {
+                    WatchEvent::End => return,
+                    WatchEvent::Write => {
                         drain(fd);
-                        looks = 0;
+                        checks = 0;
                     }
-                    Heard::Nothing => {
-                        inbox.ask_to_look();
-                        looks = if drain(fd) { 0 } else { looks + 1 };
+                    WatchEvent::Timeout => {
+                        inbox.request_check();
+                        checks = if drain(fd) { 0 } else { checks + 1 };
                     }
                 }
             }
         }
     }
 
-    enum Heard {
+    enum WatchEvent {
         Write,
-        Nothing,
+        Timeout,
         End,
     }
 
-    /// Waits for a write, for so long or for ever.
-    fn listen(fd: &OwnedFd, ended: &PipeReader, within: Option<i64>) -> Heard {
+    /// Waits for a write, within a time limit or for ever.
+    fn listen(fd: &OwnedFd, ended: &PipeReader, within: Option<i64>) -> WatchEvent {
         let mut fds = [PollFd::new(fd, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
         match poll(&mut fds, within.map(millis).as_ref()) {
-            Ok(_) if !fds[1].revents().is_empty() => Heard::End,
-            Ok(_) if !fds[0].revents().is_empty() => Heard::Write,
-            _ => Heard::Nothing,
+            Ok(_) if !fds[1].revents().is_empty() => WatchEvent::End,
+            Ok(_) if !fds[0].revents().is_empty() => WatchEvent::Write,
+            _ => WatchEvent::Timeout,
         }
     }
 
-    /// Answers whether anything was written since the last time.
+    /// Returns whether there was a write since the last time.
     fn drain(fd: &OwnedFd) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(fd, &mut buffer);
@@ -142,7 +142,7 @@ mod changes {
     use super::super::writer::WriterInbox;
     use super::{POLL_EVERY_MILLIS, poll_forever};
 
-    /// Elsewhere the system does not tell, and the store is looked at often; a look is cheap.
+    /// Elsewhere the system does not report writes, and the store is checked often; a check is cheap.
     pub(super) struct Changes;
 
     impl Changes {
@@ -150,7 +150,7 @@ mod changes {
             Self
         }
 
-        pub(super) fn tell(self, ended: &PipeReader, inbox: &WriterInbox) {
+        pub(super) fn watch(self, ended: &PipeReader, inbox: &WriterInbox) {
             poll_forever(ended, inbox, POLL_EVERY_MILLIS);
         }
     }
@@ -158,11 +158,11 @@ mod changes {
 
 fn poll_forever(ended: &PipeReader, inbox: &WriterInbox, every: i64) {
     while !has_ended(ended, every) {
-        inbox.ask_to_look();
+        inbox.request_check();
     }
 }
 
-/// Whether the watch ends within so many milliseconds.
+/// Whether the watch ends within this number of milliseconds.
 fn has_ended(ended: &PipeReader, within: i64) -> bool {
     let mut fds = [PollFd::new(ended, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&millis(within))), Ok(n) if n > 0)

@@ -1,4 +1,4 @@
-//! One operation inside a transaction: where it reads and writes, and what it has changed so far.
+//! One operation inside a transaction: where it reads and writes, and its changes so far.
 
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::sql::sql;
 use super::store_error::StoreResult;
 use super::triggers::Watch;
 
-/// What an operation works with.
+/// The context of an operation.
 pub(super) struct Work<'c> {
     pub(super) conn: &'c Connection,
     /// The store's clock, read once for the operation.
     pub(super) now: Timestamp,
     pub(super) catalogue: &'c mut Catalogue,
-    /// What earlier operations of the same transaction have counted and not yet written.
+    /// The counts of earlier operations of the same transaction that are not yet written.
     pub(super) counted: &'c Deltas,
     pub(super) did: Did,
-    /// What drains watch, once somebody has asked.
+    /// The groups that completion triggers watch, once an operation has read them.
     pub(super) watches: Option<Vec<Watch>>,
     hot: [RefCell<Option<CachedStatement<'c>>>; Hot::COUNT],
 }
 
-/// Statements that run once for every job of a batch. They are kept at hand for the whole operation: looking
-/// them up in the connection's cache costs a tenth of what a drain does.
+/// Statements that run once for every job of a batch. They are kept for the whole operation: finding them
+/// in the connection's cache costs a tenth of the time to work off a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hot {
     InsertJob,
@@ -57,19 +57,19 @@ impl Hot {
     }
 }
 
-/// What an operation has done besides writing rows. Dropped with it if it fails.
+/// The effects of an operation besides its rows. Dropped with it if it fails.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Did {
     pub(super) deltas: Deltas,
     pub(super) hints: PendingHints,
     /// Workers whose lock files are no longer needed.
     pub(super) gone: Vec<WorkerId>,
-    /// Queues or types have changed, so the catalogue must be read again.
+    /// Whether queues or types have changed, so the catalogue must be read again.
     pub(super) declared: bool,
 }
 
 impl Did {
-    /// Takes in what another operation did.
+    /// Adds the effects of another operation.
     pub(super) fn absorb(&mut self, other: Self) {
         self.deltas.absorb(other.deltas);
         self.hints.absorb(other.hints);
@@ -79,7 +79,7 @@ impl Did {
 }
 
 impl<'c> Work<'c> {
-    /// An operation that has done nothing yet.
+    /// Creates an operation without effects.
     pub(super) fn new(
         conn: &'c Connection,
         now: Timestamp,
@@ -89,31 +89,31 @@ impl<'c> Work<'c> {
         Self { conn, now, catalogue, counted, did: Did::default(), watches: None, hot: Default::default() }
     }
 
-    /// Ends the operation and gives what it did.
+    /// Ends the operation and returns its effects.
     pub(super) fn end(self) -> Did {
         self.did
     }
 
-    /// A statement that runs once for every job of a batch.
+    /// Returns a statement that runs once for every job of a batch.
     pub(super) fn hot(&self, which: Hot) -> StoreResult<RefMut<'_, CachedStatement<'c>>> {
         let mut slot = self.hot[which as usize].borrow_mut();
         if slot.is_none() {
             *slot = Some(self.conn.prepare_cached(which.sql())?);
         }
-        Ok(RefMut::map(slot, |slot| slot.as_mut().expect("it was just put there")))
+        Ok(RefMut::map(slot, |slot| slot.as_mut().expect("the statement was prepared above")))
     }
 
-    /// The type of a stored job. Types are never deleted, so only a damaged file lacks one.
+    /// Returns the type of a stored job. Types are never deleted, so only a damaged file lacks one.
     pub(super) fn type_of(&self, id: i64) -> StoreResult<Arc<TypeEntry>> {
         self.catalogue.type_numbered(id).ok_or_else(|| {
             let why = format!(
-                "a job has type number {id}, which is not registered; the file was changed by hand or is damaged"
+                "a job has type number {id}, which is not registered; another program changed the file, or it is damaged; restore it from a backup"
             );
             EngineError::Unusable { why }.into()
         })
     }
 
-    /// The names that belong to a type's number.
+    /// Returns the names of a type by its number.
     pub(super) fn names(&self, id: i64) -> Option<(TypeName, QueueName)> {
         let kind = self.catalogue.type_numbered(id)?;
         Some((kind.spec.name.clone(), kind.spec.queue.clone()))

@@ -1,4 +1,4 @@
-//! Workers come, show heartbeats, and leave.
+//! Registration, heartbeats and retirement of workers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use windlass_core::worker::{
     Heartbeat, HeartbeatAnswer, Liveness, ProofOfLife, WorkerCard, WorkerId, WorkerSighting,
 };
 
-use super::apply::{EndedAttempt, Parting};
+use super::apply::{AttemptEnd, EndedAttempt};
 use super::row::token;
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
 use crate::kit::to_json;
 
-/// How many parked jobs a newcomer lets through at once; a sweep does the rest. More would keep others
-/// waiting for the write lock.
+/// How many parked jobs a new worker lets through at once; a sweep does the rest. More would keep other
+/// processes waiting for the write lock.
 pub(super) const LET_THROUGH_MAX: u32 = 10_000;
 
-/// A worker's row, as far as its life goes.
+/// A worker's row, as far as its liveness is concerned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     pub(super) is_dead: bool,
@@ -68,7 +68,7 @@ impl Work<'_> {
             self.now.plus(heartbeat.lease).as_micros(),
         ])?;
         if life.expires_at <= self.now {
-            // While it was silent, a sweep may have parked its jobs for want of a handler.
+            // During the silence, a sweep may have parked its jobs because no worker handled them.
             let types: String = self
                 .conn
                 .prepare_cached(sql!("worker_types"))?
@@ -87,12 +87,12 @@ impl Work<'_> {
         let ahead = clock.as_micros().saturating_sub(self.now.as_micros());
         let id = heartbeat.worker.to_bytes();
         self.conn.prepare_cached(sql!("note_clock"))?.execute(params![id, ahead])?;
-        let crew = sightings(self.conn, self.now)?;
-        let duties = crew.iter().find(|one| one.card.id == heartbeat.worker).map(|one| &one.card.duties);
+        let workers = sightings(self.conn, self.now)?;
+        let duties = workers.iter().find(|one| one.card.id == heartbeat.worker).map(|one| &one.card.duties);
         let is_live = |one: &&WorkerSighting| membership::is_live(one.silent_for, one.card.lease);
         let peer = |one: &WorkerSighting| Peer { worker: one.card.id, duties: one.card.duties.clone() };
-        let heard: Vec<_> = crew.iter().filter(is_live).map(peer).collect();
-        let members = MemberCount::of(heartbeat.worker, duties.into_iter().flatten(), &heard);
+        let live: Vec<_> = workers.iter().filter(is_live).map(peer).collect();
+        let members = MemberCount::of(heartbeat.worker, duties.into_iter().flatten(), &live);
         Ok(HeartbeatAnswer { beat, members, now: self.now })
     }
 
@@ -104,7 +104,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The running jobs of a worker.
+    /// Lists the running jobs of a worker.
     pub(super) fn held_by(&self, worker: WorkerId) -> StoreResult<Vec<Fence>> {
         let mut statement = self.conn.prepare_cached(sql!("running_of"))?;
         let fences = statement.query_map([worker.to_bytes()], read_fence)?;
@@ -123,8 +123,8 @@ impl Work<'_> {
         Ok(life.optional()?)
     }
 
-    /// Whether a worker may claim: registered and not declared dead. One whose lease ran out may still come
-    /// back until somebody declares it dead.
+    /// Whether a worker may claim: it is registered and not declared dead. A worker whose lease expired may
+    /// still come back until another process declares it dead.
     pub(super) fn is_alive(&self, worker: WorkerId) -> StoreResult<bool> {
         Ok(self.life(worker)?.is_some_and(|life| !life.is_dead))
     }
@@ -155,18 +155,19 @@ impl Work<'_> {
             output: None,
         });
         let landing = release.apply(self.now, held.due, held.counters, held.cancel_requested.as_deref());
-        self.apply(&held, landing, &Parting { attempt, ..Parting::default() })
+        self.apply(&held, landing, &AttemptEnd { attempt, ..AttemptEnd::default() })
     }
 }
 
-/// The running jobs of a worker that somebody asked to stop.
+/// Lists the running jobs of a worker that a caller has asked to stop.
 pub(super) fn asked_to_stop(conn: &Connection, worker: WorkerId) -> StoreResult<Vec<Fence>> {
     let mut statement = conn.prepare_cached(sql!("asked_to_stop"))?;
     let fences = statement.query_map([worker.to_bytes()], read_fence)?;
     Ok(fences.collect::<Result<_, _>>()?)
 }
 
-/// All workers that were not declared dead or let out. The proof of life is added by whoever has the locks.
+/// Lists all workers that neither were declared dead nor have retired. The caller that has the locks adds
+/// the proof of life.
 pub(super) fn sightings(conn: &Connection, now: Timestamp) -> StoreResult<Vec<WorkerSighting>> {
     let mut statement = conn.prepare_cached(sql!("count_running"))?;
     let running: HashMap<[u8; 16], i64> =

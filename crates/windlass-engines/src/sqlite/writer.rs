@@ -1,6 +1,6 @@
-//! The one writer. Everything that writes goes through this thread and its one connection: what has gathered
-//! while the last commit went to the disk shares the next one. Each caller is answered after that commit, with
-//! its own result.
+//! The only writer. All writes go through this thread and its one connection: operations that arrive while
+//! the last commit is written to the disk share the next commit. Each caller is answered after that commit,
+//! with its own result.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::store_error::{Failure, StoreError, StoreResult};
 use super::work::{Did, Work};
 use crate::listeners::Listeners;
 
-/// How many operations share a commit at the most. More would let the first ones wait for the last.
+/// The maximum number of operations in one commit. More would let the first ones wait for the last.
 const OPERATIONS_PER_COMMIT_MAX: usize = 256;
 
-/// Something to be done in a transaction, and somebody who waits for it.
+/// An operation in a transaction, and the caller that waits for it.
 pub(super) trait Operation: Send {
-    /// Does it. Answers whether it went well; if not, it is rolled back.
+    /// Runs the operation. Returns whether it succeeded; if not, it is rolled back.
     fn run(&mut self, work: &mut Work<'_>) -> bool;
-    /// Tells the caller: what came of it, or why the commit failed.
+    /// Sends its result to the caller, or why the commit failed.
     fn answer(self: Box<Self>, failure: Option<&Failure>);
 }
 
@@ -53,17 +53,17 @@ where
             (Some(Err(fault)), _) => Err(fault.into()),
             (_, Some(failure)) => Err(failure.clone().into()),
             (Some(Ok(value)), None) => Ok(value),
-            (None, None) => Err(Failure::Unavailable("it was not tried".to_owned()).into()),
+            (None, None) => Err(Failure::Unavailable("the operation was not run".to_owned()).into()),
         };
-        // Whoever no longer waits has dropped its end; what was written stays written.
+        // A caller that no longer waits has dropped its end; its writes stay written.
         let _ = self.to.send(result);
     }
 }
 
-/// Where operations are handed in.
+/// The inbox of operations.
 pub(super) type WriterInbox = Inbox<Box<dyn Operation>>;
 
-/// Does something in the writer's next transaction.
+/// Runs an operation in the writer's next transaction.
 pub(super) async fn call<T, F>(inbox: &WriterInbox, haste: Haste, act: F) -> Result<T>
 where
     T: Send + 'static,
@@ -76,7 +76,7 @@ where
     })
 }
 
-/// What the writer's thread owns.
+/// The state of the writer's thread.
 pub(super) struct Writer {
     conn: Connection,
     clock: Arc<dyn Clock>,
@@ -85,14 +85,14 @@ pub(super) struct Writer {
     locks: Arc<Locks>,
     catalogue: Catalogue,
     is_stale: bool,
-    /// Changes exactly when another connection has committed something.
+    /// Changes exactly when another connection has committed.
     data_version: i64,
 }
 
-/// Whether a transaction goes on; a failure means that all of it is lost.
+/// Whether a transaction continues; a failure means that all of it is lost.
 type Kept = std::result::Result<(), Failure>;
 
-/// A transaction that is open: who waits for it, and what it did.
+/// An open transaction: the waiting callers, and its effects.
 #[derive(Default)]
 struct Open {
     callers: Vec<Box<dyn Operation>>,
@@ -100,7 +100,7 @@ struct Open {
 }
 
 impl Writer {
-    /// A writer that is ready to run.
+    /// Creates a writer that is ready to run.
     pub(super) fn new(
         conn: Connection,
         clock: Arc<dyn Clock>,
@@ -113,19 +113,20 @@ impl Writer {
         Ok(Self { conn, clock, inbox, listeners, locks, catalogue, is_stale: false, data_version })
     }
 
-    /// Works until the inbox is closed and empty. Nothing that goes wrong ends it.
+    /// Works until the inbox is closed and empty. No error ends it.
     pub(super) fn run(mut self) {
         loop {
             match self.inbox.take() {
                 Taken::Item(haste, first) => self.transact(haste, first),
-                Taken::Look => self.notice_others(),
+                Taken::Check => self.detect_other_commits(),
                 Taken::Closed => return,
             }
         }
     }
 
-    /// What is urgent shares no commit with the rest: on a disk that is nearly full, a heartbeat may fit where a batch of jobs
-    /// does not, and must not be lost with it. Others take a worker whose heartbeats fail for dead if theirs succeed.
+    /// Runs a transaction. Urgent operations share no commit with the rest: on a disk that is nearly full,
+    /// a heartbeat may fit where a batch of jobs does not, and must not be lost with it. Other workers take
+    /// a worker whose heartbeats fail for dead if theirs succeed.
     fn transact(&mut self, haste: Haste, first: Box<dyn Operation>) {
         if let Err(fault) = self.begin() {
             self.roll_back();
@@ -146,7 +147,7 @@ impl Writer {
 
     fn begin(&mut self) -> StoreResult<()> {
         execute(&self.conn, "BEGIN IMMEDIATE")?;
-        self.notice_others();
+        self.detect_other_commits();
         self.refresh()
     }
 
@@ -160,8 +161,8 @@ impl Writer {
 
     /// Runs one operation of a transaction. An error means that the whole transaction is lost.
     fn run_one(&mut self, mut operation: Box<dyn Operation>, open: &mut Open) -> Kept {
-        // The first operation needs no savepoint: if it fails, nothing else is in the transaction. That
-        // saves the copies of pages that a savepoint makes, on the path of large batches.
+        // The first operation needs no savepoint: if it fails, the transaction holds no other operation.
+        // That saves the copies of pages that a savepoint makes, on the path of large batches.
         let has_savepoint = !open.callers.is_empty();
         let prepared = self.refresh().and_then(|()| match has_savepoint {
             true => Ok(execute(&self.conn, "SAVEPOINT operation")?),
@@ -195,8 +196,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes back what a failed operation wrote. SQLite itself rolls back everything after some errors, such
-    /// as a full disk; then the whole transaction is lost.
+    /// Rolls back the writes of a failed operation. SQLite itself rolls back everything after some errors,
+    /// such as a full disk; then the whole transaction is lost.
     fn undo_one(&mut self, has_savepoint: bool) -> Kept {
         self.is_stale = true;
         let lost = || Failure::Unavailable("another operation of the same transaction failed".to_owned());
@@ -217,8 +218,9 @@ impl Writer {
         }
         open.did.gone.drain(..).for_each(|worker| self.locks.remove(worker));
         let hints = std::mem::take(&mut open.did.hints);
-        // Before anybody is answered: a worker that stops when its last job has ended must know by then that this marked a drain.
-        hints.tell(&self.listeners);
+        // Before any caller is answered: a worker that stops when its last job has ended must know by then
+        // that this marked a completion trigger.
+        hints.send(&self.listeners);
         answer_all(open, None);
     }
 
@@ -227,19 +229,20 @@ impl Writer {
         self.catalogue.save_sequence(&self.conn)
     }
 
-    /// Ends whatever is open. What was in the catalogue may never have been written.
+    /// Rolls back an open transaction. Changes of the catalogue may never have been written.
     fn roll_back(&mut self) {
         self.is_stale = true;
         if !self.conn.is_autocommit()
             && let Err(error) = self.conn.execute_batch("ROLLBACK")
         {
-            tracing::warn!(%error, "a transaction could not be rolled back; it ends with the next one");
+            tracing::warn!(%error, "rolling back a transaction failed; the next transaction ends it");
         }
     }
 
-    /// The store cannot be written to: tells everybody who waits, since they have waited long enough.
+    /// Refuses all waiting operations, since the store cannot be written to and they have waited long
+    /// enough.
     fn refuse_all(&mut self, haste: Haste, first: Box<dyn Operation>, failure: &Failure) {
-        tracing::warn!(?failure, "the store cannot be written to");
+        tracing::warn!(?failure, "the store cannot be written to; waiting operations are refused");
         first.answer(Some(failure));
         for _ in 0..OPERATIONS_PER_COMMIT_MAX {
             let Some(operation) = self.inbox.try_take(haste) else { return };
@@ -247,8 +250,8 @@ impl Writer {
         }
     }
 
-    /// Tells listeners if another connection has committed something, and forgets what may have changed.
-    fn notice_others(&mut self) {
+    /// Sends a hint to listeners if another connection has committed, and marks the catalogue as stale.
+    fn detect_other_commits(&mut self) {
         let Ok(data_version) = data_version(&self.conn) else { return };
         if data_version != self.data_version {
             self.data_version = data_version;

@@ -36,7 +36,7 @@ async fn in_sqlite() -> Fixture {
     Fixture { engine: Arc::new(engine), clock, raw, keep: Box::new(folder) }
 }
 
-/// What a new file holds. To copy it takes a fraction of the time that it takes to make its tables.
+/// The contents of a new file. Copying it takes a fraction of the time that it takes to create its tables.
 #[cfg(feature = "sqlite")]
 fn fresh_sqlite_file() -> &'static [u8] {
     use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
@@ -46,7 +46,7 @@ fn fresh_sqlite_file() -> &'static [u8] {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("jobs.db");
         drop(SqliteEngine::open(&path, SqliteOptions::default()).expect("a fresh file"));
-        assert!(!path.with_extension("db-wal").exists(), "the last to close a file leaves nothing beside it");
+        assert!(!path.with_extension("db-wal").exists(), "the last connection to close a file leaves nothing beside it");
         std::fs::read(&path).expect("the file that was closed")
     })
 }
@@ -61,7 +61,7 @@ fn sqlite_runs_every_behaviour_and_skips_none() {
     assert_eq!(sqlite::SKIPS, []);
 }
 
-/// A schema of its own on the server that all tests of a run share.
+/// Creates a schema of its own on the server that all tests of a run share.
 #[cfg(feature = "postgres")]
 async fn in_postgres() -> Fixture {
     use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
@@ -89,13 +89,14 @@ fn postgres_runs_every_behaviour_and_skips_none() {
     assert_eq!(postgres::SKIPS, []);
 }
 
-/// A namespace of its own on the server that all tests of a run share.
+/// Creates a namespace of its own on the server that all tests of a run share.
 #[cfg(feature = "redis")]
 async fn in_redis() -> Fixture {
     in_redis_by_scripts_of(None).await
 }
 
-/// The same by the scripts that Redis 5 and 6 get. Newer servers take them too.
+/// Creates a namespace like [`in_redis`], used by the scripts for Redis 5 and 6. Newer servers run them
+/// too.
 #[cfg(feature = "redis")]
 async fn in_redis_by_old_scripts() -> Fixture {
     in_redis_by_scripts_of(Some(6)).await
@@ -120,7 +121,8 @@ async fn in_redis_by_scripts_of(scripts_of: Option<u32>) -> Fixture {
     Fixture { engine: Arc::new(engine), clock, raw, keep: Box::new(()) }
 }
 
-/// The second job of each behaviour lies in another hash than the first: whatever concerns both must look into both.
+/// Makes the second job of each behaviour lie in another hash than the first: code that concerns both jobs
+/// must read both hashes.
 #[cfg(feature = "redis")]
 fn start_at_a_border(url: &str, namespace: &str) {
     let client = ::redis::Client::open(url).expect("the URL of a server");
@@ -144,7 +146,7 @@ fn redis_runs_every_behaviour_and_skips_none() {
     assert_eq!(redis_by_old_scripts::SKIPS, []);
 }
 
-/// An engine made of two whose primary is well: whoever uses it sees the primary.
+/// Creates an engine made of a primary and a spool whose primary is available: its caller sees the primary.
 #[cfg(feature = "fallback")]
 async fn in_memory_with_a_spool() -> Fixture {
     use windlass_core::engine::Engine;
@@ -158,7 +160,7 @@ async fn in_memory_with_a_spool() -> Fixture {
         Box::pin(async move { Ok(primary) })
     });
     let options = FallbackOptions::default();
-    let engine = FallbackEngine::open("memory", connect, spool, options).await.expect("the primary is there");
+    let engine = FallbackEngine::open("memory", connect, spool, options).await.expect("the primary is available");
     Fixture { engine: Arc::new(engine), clock, raw: None, keep: Box::new(()) }
 }
 
@@ -172,7 +174,7 @@ fn an_engine_made_of_two_runs_every_behaviour_and_skips_none() {
     assert_eq!(fallback::SKIPS, []);
 }
 
-/// Without access to its texts, behaviours about them would show nothing.
+/// Without access to its texts, behaviours about them would test nothing.
 #[tokio::test]
 async fn every_engine_whose_store_keeps_texts_shows_them_to_the_suite() {
     #[cfg(feature = "sqlite")]

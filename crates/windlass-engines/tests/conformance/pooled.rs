@@ -1,5 +1,6 @@
-//! Every behaviour of the conformance suite, once more, behind a pooler in transaction mode whose few connections
-//! everybody shares: what one statement left in a session, another caller's next one would find.
+//! Every behaviour of the conformance suite once more, behind a pooler in transaction mode whose few
+//! connections all callers share. State that one statement left in a session would affect the next
+//! statement of another caller.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +9,7 @@ use windlass_core::clock::ManualClock;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::{pgbouncer, shared};
 
-/// Connections to the server, for all tests together.
+/// The number of connections to the server, for all tests together.
 const POOL_SIZE: u32 = 4;
 
 fn pooler() -> &'static pgbouncer::Server {
@@ -42,5 +43,6 @@ fn every_behaviour_runs_behind_a_pooler_and_none_is_skipped() {
     assert_eq!(every::SKIPS, []);
 }
 
-// Claims by shares and of suspects are among the behaviours above; the ends of jobs that leave nothing, one after the other, are not.
+// Claims by fairness keys and of suspects are among the behaviours above; consecutive ends of jobs without
+// retention are not.
 windlass_conformance::used_suite!(used_for_traces, behind_a_pooler, ForJobsThatLeaveNothing);

@@ -6,7 +6,7 @@ use windlass_conformance::harness::{RawCall, RawSpec, RawStore};
 #[cfg(feature = "sqlite")]
 pub(crate) struct File(pub(crate) std::path::PathBuf);
 
-/// Table and column of a text.
+/// Returns table and column of a text.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 fn column_of(spec: &RawSpec) -> (&'static str, &'static str) {
     match spec {
@@ -31,7 +31,7 @@ impl RawStore for File {
             let (table, column) = column_of(spec);
             let sql = format!("SELECT {column} FROM {table} WHERE name = ?1");
             let conn = rusqlite::Connection::open(&self.0).expect("the file of the engine");
-            conn.query_row(&sql, [name_of(spec)], |row| row.get(0)).expect("it is there")
+            conn.query_row(&sql, [name_of(spec)], |row| row.get(0)).expect("the text is stored")
         })
     }
 
@@ -40,7 +40,7 @@ impl RawStore for File {
             let (table, column) = column_of(spec);
             let sql = format!("UPDATE {table} SET {column} = ?2 WHERE name = ?1");
             let conn = rusqlite::Connection::open(&self.0).expect("the file of the engine");
-            let changed = conn.execute(&sql, [name_of(spec), text]).expect("it can be changed");
+            let changed = conn.execute(&sql, [name_of(spec), text]).expect("the text can be changed");
             assert_eq!(changed, 1, "{spec:?}");
         })
     }
@@ -63,9 +63,9 @@ impl Tables {
 
         let (client, connection) = connect(&self.url, NoTls).await.expect("the server answers");
         let connection = tokio::spawn(connection);
-        let answers = client.simple_query(&script).await.expect("the script is right");
+        let answers = client.simple_query(&script).await.expect("the script is valid");
         drop(client);
-        connection.await.expect("the connection does not panic").expect("the server closes it in order");
+        connection.await.expect("the connection does not panic").expect("the server closes the connection cleanly");
         answers
     }
 }
@@ -82,7 +82,7 @@ impl RawStore for Tables {
                 SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
                 _ => None,
             });
-            text.expect("it is there")
+            text.expect("the text is stored")
         })
     }
 
@@ -112,16 +112,16 @@ impl Hashes {
         let client = redis::Client::open(self.url.as_str()).expect("the URL of a server");
         let mut conn = client.get_connection().expect("a connection");
         let key = format!("{{{}}}:{hash}", self.namespace);
-        redis::cmd(command).arg(key).arg(args).query(&mut conn).expect("the command is right")
+        redis::cmd(command).arg(key).arg(args).query(&mut conn).expect("the command is valid")
     }
 
-    /// What stands before the text, and the text.
+    /// Returns the number before the text, and the text.
     fn stored(&self, spec: &RawSpec) -> (String, String) {
         let stored: String = self.ask("HGET", hash_of(spec), &[name_of(spec)]);
         match spec {
             RawSpec::Queue(_) => (String::new(), stored),
             RawSpec::Type(_) | RawSpec::Breaker(_) => {
-                let (number, text) = stored.split_once(' ').expect("a number stands before it");
+                let (number, text) = stored.split_once(' ').expect("a number precedes the text");
                 (format!("{number} "), text.to_owned())
             }
         }

@@ -1,4 +1,4 @@
-//! While the primary is away.
+//! The fallback while the primary is unavailable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn new_jobs_go_into_the_spool_and_say_so_and_go_to_the_primary_again_when_
     assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
     primary.go();
     let spooled = spool(&engine, job(1)).await;
-    assert!(spooled.0 >= SPOOL_IDS_FROM, "its number says where it is");
+    assert!(spooled.0 >= SPOOL_IDS_FROM, "its id shows that it is in the spool");
     until_away(&engine).await;
     assert!(!status(&engine).await.primary_healthy);
     primary.come_back();
@@ -56,7 +56,7 @@ async fn an_engine_whose_primary_is_not_there_starts_with_the_spool_and_finds_th
     spool(&engine, job(1)).await;
     primary.come_back();
     until_replayed(&engine).await;
-    assert_eq!(payloads(&*primary.store).await, [1], "and what was declared meanwhile is declared there");
+    assert_eq!(payloads(&*primary.store).await, [1], "and the declarations made meanwhile are declared there");
 }
 
 #[tokio::test]
@@ -97,7 +97,8 @@ async fn jobs_with_keys_are_refused_and_nothing_of_them_is_stored() {
     assert_eq!(status(&engine).await.spool_size, 0);
 }
 
-/// Whatever is to become of keys: nobody knows who comes before it.
+/// The same holds for every option about keys: without the primary, no process knows which job comes before
+/// it.
 #[tokio::test]
 async fn a_job_with_an_ordering_key_is_refused_and_nothing_of_its_batch_is_stored() {
     let primary = Primary::on_redis().await;
@@ -149,7 +150,7 @@ async fn one_failure_spools_one_job_and_does_not_switch() {
     spool(&engine, job(1)).await;
     assert_eq!(status(&engine).await.active, "redis");
     primary.come_back();
-    until(&engine, "calls go through again", async || {
+    until(&engine, "calls reach the primary again", async || {
         matches!(put(&engine, job(2)).await, EnqueueAnswer::New(_))
     })
     .await;
@@ -159,7 +160,7 @@ async fn one_failure_spools_one_job_and_does_not_switch() {
 #[tokio::test]
 async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     let primary = Primary::on_redis().await;
-    // No check helps or does harm.
+    // A check would neither help nor harm.
     let options = FallbackOptions { rules: SwitchRules::default(), check_every: HOUR, ..quick() };
     let engine = Arc::new(primary.with(memory(), options).await);
     spool_nothing(&engine, 0).await;
@@ -175,7 +176,7 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     for answer in under_way {
         assert!(
             matches!(answer.await.unwrap(), EnqueueAnswer::Spooled(_)),
-            "it had no answer, and is asked for later"
+            "it had no answer, and is queried later"
         );
     }
     spool_nothing(&engine, 11).await;
@@ -183,7 +184,7 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     assert_eq!((status.active, status.switches), ("redis", 0));
 }
 
-/// Puts a job into the primary.
+/// Enqueues a job that must go to the primary.
 async fn spool_nothing(engine: &FallbackEngine, number: usize) {
     let placed = put(engine, job(number)).await;
     assert!(matches!(placed, EnqueueAnswer::New(_)), "{placed:?}");
@@ -195,7 +196,7 @@ async fn until_stored(primary: &Primary, jobs: u64) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), stored).await.expect("they reach the server");
+    tokio::time::timeout(Duration::from_secs(20), stored).await.expect("the jobs reach the server");
 }
 
 #[tokio::test]
@@ -224,7 +225,7 @@ async fn a_spool_learns_which_queues_are_paused_and_shut() {
     let learned = spool.queues().await.unwrap().remove(0);
     assert_eq!((learned.pause.unwrap().reason.as_deref(), learned.shut), (Some("repairs"), true));
     engine.resume(&crate::place::queue()).await.unwrap();
-    assert_eq!(spool.queues().await.unwrap()[0].pause, None, "and what is done here is done on both");
+    assert_eq!(spool.queues().await.unwrap()[0].pause, None, "and an act on this engine applies to both stores");
 }
 
 #[tokio::test]
@@ -274,11 +275,11 @@ async fn leases_are_the_primarys_and_never_come_from_the_spool() {
     primary.go();
     spool(&engine, job(1)).await;
     until_away(&engine).await;
-    assert!(engine.take_leases(&ask(2)).await.is_err(), "else two would lead, one here and one there");
+    assert!(engine.take_leases(&ask(2)).await.is_err(), "else there would be two leaders, one on each store");
     assert!(engine.renew_leases(&[Renewal { lease: lease.clone(), metadata: None }]).await.is_err());
     assert!(engine.leases_hold(std::slice::from_ref(&lease)).await.is_err());
     assert!(engine.leases().await.is_err());
     primary.come_back();
     until_replayed(&engine).await;
-    assert_eq!(engine.leases_hold(&[lease]).await.unwrap(), [true], "there it went on");
+    assert_eq!(engine.leases_hold(&[lease]).await.unwrap(), [true], "the lease went on in the primary");
 }

@@ -1,5 +1,6 @@
-//! A process that replays jobs may die, or lose an answer, at every step. Each job that was acknowledged is run once all the same,
-//! here or there. Both stores are in memory, and the process between them is made anew after each death.
+//! A process that replays jobs may die, or lose an answer, at every step. Each acknowledged job is run once
+//! all the same, in one of the two stores. Both stores are in memory, and the process between them is
+//! created anew after each death.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use windlass_engines::memory::MemoryEngine;
 use crate::place::{card, claim_request, declaration, job, quick, request, until};
 use crate::shaky::{FAULTS, Fault, Life, Seen};
 
-/// Steps of the longest life: more than any of these lives has.
+/// An upper limit for the steps of one life; no life in these tests has more.
 const STEPS_MAX: usize = 40;
 const HISTORIES: u64 = 150;
 const WORKER: WorkerId = WorkerId::from_random(7);
@@ -36,7 +37,8 @@ struct World {
 }
 
 impl World {
-    /// Plain jobs, one with a key, a batch that the primary has although it never said so, and one that it has not.
+    /// Creates plain jobs, a job with a key, a batch that the primary has without having answered, and a
+    /// batch that it does not have.
     async fn new() -> Self {
         let clock = Arc::new(ManualClock::default());
         let primary: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
@@ -56,7 +58,7 @@ impl World {
         Self { clock, primary, spool, runs: BTreeMap::new(), acknowledged: 8 }
     }
 
-    /// Replays what it can, until it dies or all is replayed. Gives how many steps that took.
+    /// Replays jobs until the process dies or all are replayed. Returns the number of steps.
     async fn live(&self, life: &Arc<Life>) -> usize {
         let primary = Arc::new(Seen { store: Arc::clone(&self.primary), life: Arc::clone(life) });
         let spool = Arc::new(Seen { store: Arc::clone(&self.spool), life: Arc::clone(life) });
@@ -66,14 +68,14 @@ impl World {
         });
         let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
         let engine = FallbackEngine::open("primary", connect, spool, options).await.unwrap();
-        // Whoever looks lets some time pass, so that what was left behind is found by who still lives.
+        // Each poll lets some time pass, so that a live process finds the jobs that a dead one left behind.
         let is_replayed = async || {
             self.clock.advance(Duration::from_millis(20));
             self.in_spool().await == 0
         };
         tokio::select! {
             () = life.died() => {}
-            () = until(&engine, "all is replayed", is_replayed) => {}
+            () = until(&engine, "all jobs are replayed", is_replayed) => {}
         }
         life.steps()
     }
@@ -82,12 +84,12 @@ impl World {
         self.spool.queues().await.unwrap().iter().map(|queue| queue.counts.unfinished()).sum()
     }
 
-    /// Workers of both stores run whatever they are given.
+    /// Workers of both stores run every job that they claim.
     async fn work(&mut self) {
         for store in [Arc::clone(&self.primary), Arc::<dyn Spool>::clone(&self.spool) as Arc<dyn Engine>] {
             let asked = claim_request(WORKER, 100);
             let ClaimAnswer::Claimed { jobs, .. } = store.claim(asked).await.unwrap() else {
-                panic!("the worker lives")
+                panic!("the worker is live")
             };
             for claimed in jobs {
                 *self.runs.entry(claimed.job.payload.decode().unwrap()).or_default() += 1;
@@ -97,13 +99,14 @@ impl World {
         }
     }
 
-    /// After a while nobody waits for the dead any more.
+    /// Lets enough time pass that no process waits for a dead one any more.
     fn time_passes(&self) {
         self.clock.advance(Duration::from_secs(20));
     }
 }
 
-/// One fault of one process, and whether workers run jobs, and what was under way is done, before the next one comes.
+/// One fault of one process. It also says whether workers run jobs, and whether pending calls are done,
+/// before the next fault.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     at: usize,
@@ -112,7 +115,8 @@ struct Trouble {
     done_before_next: bool,
 }
 
-/// Processes die one after the other; in the end one does not, and every job was run once. Gives the steps of the first.
+/// Lets processes die one after the other; the last one does not, and every job was run once. Returns the
+/// steps of the first.
 async fn history(troubles: Vec<Trouble>) -> usize {
     let mut world = World::new().await;
     let (mut lives, mut steps) = (Vec::new(), Vec::new());
@@ -156,8 +160,8 @@ async fn a_process_that_dies_or_loses_an_answer_at_any_step_of_the_replay_leaves
     for (at, steps) in here.run_until(histories.join_all()).await {
         if at < steps { struck += 1 } else { whole = whole.max(steps) }
     }
-    assert!(struck >= 100, "most faults strike: {struck} did");
-    assert!((10..STEPS_MAX).contains(&whole), "a whole replay has {whole} steps: raise STEPS_MAX");
+    assert!(struck >= 100, "most faults occur: {struck} did");
+    assert!((10..STEPS_MAX).contains(&whole), "a complete replay has {whole} steps; raise STEPS_MAX");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The disk of the spool is full. The store answers, so the process starts and goes on, and what fails says
-//! whose disk it is.
+//! The disk of the spool is full. The primary answers, so the process starts and continues, and errors name
+//! the disk that is full.
 
 use std::sync::Arc;
 
@@ -33,9 +33,9 @@ async fn a_process_starts_while_the_disk_of_its_spool_is_full_and_opens_the_spoo
     assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
     let trouble = status(&engine).await.spool_trouble.expect("the spool cannot be opened");
     assert!(trouble.contains("spool.db"), "{trouble}");
-    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "the store is shown alone");
+    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "only the primary is shown");
     assert_eq!(payloads(&engine).await, [0]);
-    engine.pause(&queue(), None, None).await.expect("the spool learns of it later");
+    engine.pause(&queue(), None, None).await.expect("the spool receives the pause later");
     engine.resume(&queue()).await.unwrap();
 
     primary.go();
@@ -57,7 +57,8 @@ async fn a_process_starts_while_the_disk_of_its_spool_is_full_and_opens_the_spoo
 async fn a_process_whose_spool_is_there_and_full_starts_and_tells_the_spool_later_what_it_declared() {
     let name = "full_disk::a_process_whose_spool_is_there_and_full_starts_and_tells_the_spool_later_what_it_declared";
     let Some(disk) = SmallDisk::for_test(name, KILOBYTES).unwrap() else { return };
-    // Without another process on it, its shared memory must be made anew; with one, only writing fails.
+    // Without another process on the file, its shared memory must be created anew; with one, only writing
+    // fails.
     for is_in_use in [false, true] {
         let other = Some(open_spool(&disk)).filter(|_| is_in_use);
         disk.fill().unwrap();
@@ -69,10 +70,10 @@ async fn a_process_whose_spool_is_there_and_full_starts_and_tells_the_spool_late
         let engine = primary.with(beside, quick()).await;
         engine.declare(declared).await.unwrap();
         assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
-        let trouble = status(&engine).await.spool_trouble.expect("it could not be told what was declared");
+        let trouble = status(&engine).await.spool_trouble.expect("the declarations could not be stored in it");
         assert!(trouble.contains("room on the disk of") && trouble.contains("spool.db"), "{trouble}");
         disk.make_room().unwrap();
-        until(&engine, "the spool knows", async || status(&engine).await.spool_trouble.is_none()).await;
+        until(&engine, "the spool has the declarations", async || status(&engine).await.spool_trouble.is_none()).await;
         primary.go();
         spool(&engine, job(1)).await;
         let known = engine.spool().unwrap().queues().await.unwrap();
@@ -100,7 +101,7 @@ async fn a_full_disk_of_the_spool_is_not_told_as_if_it_were_the_stores() {
         told.contains("spool failed: expected room on the disk of") && told.contains("spool.db"),
         "{told}"
     );
-    assert!(told.contains("redis is away"), "and why the spool was asked: {told}");
+    assert!(told.contains("redis is away"), "and why the spool was used: {told}");
 }
 
 #[tokio::test]

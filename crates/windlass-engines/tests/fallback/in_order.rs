@@ -1,4 +1,4 @@
-//! Several processes on one spool: what one is moving, no other overtakes.
+//! Several processes on one spool: no process overtakes the jobs that another is moving.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ fn on_disk(folder: &Path, clock: &Arc<ManualClock>) -> Arc<dyn Spool> {
     Arc::new(SqliteEngine::open(folder.join("spool.db"), options).unwrap())
 }
 
-/// A process on this spool that sees the primary through this life.
+/// Opens a process on this spool that sees the primary through this life.
 async fn process(primary: &Arc<dyn Engine>, spool: &Arc<dyn Spool>, life: Arc<Life>) -> FallbackEngine {
     let seen = Arc::new(Seen { store: Arc::clone(primary), life });
     let connect: Connect = Arc::new(move || {
         let seen = Arc::clone(&seen);
         Box::pin(async move { Ok(seen as Arc<dyn Engine>) })
     });
-    // One check is enough, so what is heard from then on is heard of rounds.
+    // One check is enough; all later changes of the counter are rounds.
     let options = FallbackOptions { check_every: HOUR, ..quick() };
     FallbackEngine::open("primary", connect, Arc::clone(spool), options).await.unwrap()
 }
 
-/// Waits until a process has looked through its spool so often.
+/// Waits until a process has scanned its spool this number of times.
 async fn rounds(engine: &FallbackEngine, count: u64) {
     engine.heard().wait_for(|heard| *heard > count).await.expect("the engine is kept");
 }
@@ -62,7 +62,7 @@ async fn a_process_does_not_overtake_the_batch_that_another_is_moving() {
         }
         let second = process(&primary, &other, Life::new(None)).await;
         rounds(&second, 2).await;
-        assert_eq!(payloads(&*primary).await, [0; 0], "the first batch is still on its way");
+        assert_eq!(payloads(&*primary).await, [0; 0], "the first batch is still being moved");
         held.late.notify_one();
         until_replayed(&first).await;
         assert_eq!(payloads(&*primary).await, (0..450).collect::<Vec<_>>());
@@ -89,7 +89,7 @@ async fn a_dead_process_keeps_the_others_until_its_batch_is_taken_over_and_no_lo
     }
 }
 
-/// The process is alone, so it need not wait until it would take its own batch over.
+/// The process is alone, so it need not wait until it would adopt its own batch.
 #[tokio::test]
 async fn a_process_does_not_wait_for_a_batch_of_its_own() {
     let clock = Arc::new(ManualClock::default());
@@ -98,7 +98,7 @@ async fn a_process_does_not_wait_for_a_batch_of_its_own() {
     spool.declare(declaration()).await.unwrap();
     spool.enqueue(request((0..450).map(job).collect())).await.unwrap();
     let engine = process(&primary, &spool, Life::new(Some((0, Fault::Unanswered)))).await;
-    until(&engine, "all have moved", async || payloads(&*primary).await.len() == 450).await;
+    until(&engine, "all jobs have moved", async || payloads(&*primary).await.len() == 450).await;
     assert_eq!(payloads(&*primary).await, (0..450).collect::<Vec<_>>());
 }
 
@@ -119,10 +119,10 @@ async fn jobs_that_are_older_than_the_batch_of_another_process_may_go() {
             staged.map(|staged| staged.ids)
         };
         assert_eq!(stage(1, 1, &ids[..1], &[]).await.as_deref(), Some(&ids[1..2]));
-        assert_eq!(stage(2, 9, &[], &[]).await.as_deref(), Some(&ids[..1]), "only what is older");
-        assert_eq!(stage(3, 9, &[], &[]).await, None, "the rest would overtake both");
-        assert_eq!(stage(4, 9, &[], &[1]).await, None, "and one is still ahead");
-        assert_eq!(stage(5, 1, &ids[..1], &[1]).await.as_deref(), Some(&ids[2..3]), "it was passed");
+        assert_eq!(stage(2, 9, &[], &[]).await.as_deref(), Some(&ids[..1]), "only older jobs");
+        assert_eq!(stage(3, 9, &[], &[]).await, None, "the other jobs would overtake both");
+        assert_eq!(stage(4, 9, &[], &[1]).await, None, "and one job is still ahead");
+        assert_eq!(stage(5, 1, &ids[..1], &[1]).await.as_deref(), Some(&ids[2..3]), "the job ahead was passed");
         assert_eq!(stage(6, 9, &[], &[1, 2, 5]).await.as_deref(), Some(&ids[3..]));
     }
 }

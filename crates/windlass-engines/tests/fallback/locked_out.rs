@@ -1,4 +1,4 @@
-//! The primary is there and lets nobody in: its password was changed.
+//! The primary runs and rejects every login: its password was changed.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn tell<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
     command.query(&mut connection).unwrap()
 }
 
-/// From now on only this password is right, also for those who are there already.
+/// Accepts only this password from now on, also for sessions that are open already.
 fn change_password(server: &Server, from: &str, to: &str) {
     tell::<()>(&url_with(server, from), &["CONFIG", "SET", "requirepass", to]);
     tell::<u64>(&url_with(server, to), &["CLIENT", "KILL", "TYPE", "normal"]);

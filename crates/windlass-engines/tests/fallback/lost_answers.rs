@@ -1,4 +1,4 @@
-//! The primary goes away in the middle of a call, and nobody knows whether it was done.
+//! The primary becomes unavailable in the middle of a call, and no process knows whether the call was done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::place::{
 };
 use crate::shaky::{Fault, Life, Seen};
 
-/// An enqueue that the primary does, but does not answer.
+/// Sends an enqueue that the primary applies and does not answer.
 async fn unanswered(
     primary: &Primary,
     engine: &windlass_engines::fallback::FallbackEngine,
 ) -> Vec<EnqueueAnswer> {
-    // Now the server knows the script; else its answer would only be that it does not.
+    // From now on the server has the script; else its answer would only be that it does not have it.
     put(engine, job(0)).await;
     primary.proxy.swallow_answers(true);
     let answers = engine.enqueue(request(vec![job(1), job(2)])).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_job_that_the_primary_may_have_is_not_run_from_the_spool_and_is_there_
     until_away(&engine).await;
     let record = engine.job(ids[0]).await.unwrap().unwrap();
     assert_eq!(record.state.phase(record.job.due, record.read_at), Phase::Parked, "{:?}", record.state);
-    assert_eq!(payloads(&*primary.store).await, [0, 1, 2], "the primary had done it");
+    assert_eq!(payloads(&*primary.store).await, [0, 1, 2], "the primary had applied it");
     primary.come_back();
     until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
@@ -66,7 +66,7 @@ async fn a_thousand_jobs_that_the_primary_may_have_are_there_once_in_the_end() {
         let primary = Primary::on_redis().await;
         let engine = primary.with_memory().await;
         put(&engine, job(0)).await;
-        // Either it is done and not answered, or it does not even arrive.
+        // The call is either applied and not answered, or it does not even arrive.
         primary.proxy.swallow_answers(had_it);
         primary.proxy.freeze(!had_it);
         let answers = engine.enqueue(request((1..=1_000).map(job).collect())).await.unwrap();
@@ -88,7 +88,7 @@ async fn what_the_primary_may_have_is_replayed_before_what_was_enqueued_after_it
     for had_it in [true, false] {
         let primary = Primary::on_redis().await;
         let folder = tempfile::tempdir().unwrap();
-        // Nobody adopts anything within this test.
+        // No process adopts a batch within this test.
         let options = FallbackOptions { adopt_after: Duration::from_secs(3_600), ..crate::place::quick() };
         let engine = primary.with(crate::place::sqlite(folder.path()), options).await;
         put(&engine, job(0)).await;
@@ -116,14 +116,14 @@ async fn a_repeat_of_what_could_not_be_kept_is_not_run_from_the_spool_either() {
     put(&engine, job(0)).await;
     primary.proxy.swallow_answers(true);
     let request = request(vec![job(1)]);
-    assert!(engine.enqueue(request.clone()).await.unwrap_err().is_unknown(), "there is no room for it");
+    assert!(engine.enqueue(request.clone()).await.unwrap_err().is_unknown(), "the spool has no space for it");
     primary.go();
     primary.proxy.swallow_answers(false);
     until_away(&engine).await;
     let error = engine.enqueue(request.clone()).await.unwrap_err();
     assert!(error.is_unknown(), "it may be in the primary: {error}");
     primary.come_back();
-    until(&engine, "it is answered", async || engine.enqueue(request.clone()).await.is_ok()).await;
+    until(&engine, "the enqueue is answered", async || engine.enqueue(request.clone()).await.is_ok()).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1]);
 }
 
@@ -149,7 +149,7 @@ async fn a_question_to_a_primary_that_is_away_is_not_answered_with_not_stored() 
     let request = request(vec![job(1)]);
     engine.ask(request.request).await.unwrap_err();
     let answers = engine.enqueue(request.clone()).await.unwrap();
-    assert!(matches!(answers[..], [EnqueueAnswer::Spooled(_)]), "the question closed nothing: {answers:?}");
+    assert!(matches!(answers[..], [EnqueueAnswer::Spooled(_)]), "the query closed no request: {answers:?}");
     assert_eq!(engine.ask(request.request).await.unwrap(), Some(answers));
 }
 
@@ -170,7 +170,8 @@ async fn a_request_that_was_closed_is_stored_by_neither_side() {
     assert_eq!(payloads(&*primary.store).await, [] as [usize; 0]);
 }
 
-/// The request is kept in the spool under its name, and was closed on the primary before it came there.
+/// The request is kept in the spool under its request id, and was closed on the primary before it arrived
+/// there.
 #[tokio::test]
 async fn jobs_whose_request_the_primary_closed_are_replayed_under_another_one() {
     let primary = Primary::on_redis().await;
@@ -205,8 +206,8 @@ async fn a_question_finds_what_went_into_the_spool_while_the_primary_was_asked()
         let (engine, name) = (Arc::clone(&engine), request.request);
         async move { engine.ask(name).await }
     });
-    until(&engine, "the primary is asked", async || life.steps() == 1).await;
-    // As a call does that the primary turned away.
+    until(&engine, "the primary is queried", async || life.steps() == 1).await;
+    // Like a call that the primary rejected.
     let spooled = beside.enqueue(request).await.unwrap()[0].job().unwrap();
     life.late.notify_one();
     assert_eq!(asking.await.unwrap().unwrap(), Some(vec![EnqueueAnswer::Spooled(spooled)]));

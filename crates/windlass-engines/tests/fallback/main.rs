@@ -1,4 +1,4 @@
-//! An engine made of two: what happens while the primary is away, and how everything is replayed.
+//! An engine made of a primary and a spool: the behaviour while the primary is unavailable, and the replay.
 #![cfg(all(feature = "fallback", feature = "redis", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 

@@ -1,5 +1,5 @@
-//! A job that moves to the primary is never early there, however slow the way is and whatever the two clocks
-//! show, and jobs that were due keep their order.
+//! A job that moves to the primary never starts early there, however slow the network is and whatever the
+//! two clocks show. Jobs that were due keep their order.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::place::{
 };
 use crate::shaky::{Latency, Life, Seen};
 
-/// A spool and a primary in memory, each with a clock of its own, and the way between them.
+/// A spool and a primary in memory, each with a clock of its own, and the latency between them.
 struct Far {
     here: Arc<ManualClock>,
     there: Arc<ManualClock>,
@@ -25,7 +25,7 @@ struct Far {
 }
 
 impl Far {
-    /// The primary's clock is ahead of the spool's by this many seconds.
+    /// Creates both stores; the primary's clock is ahead of the spool's by this many seconds.
     async fn with_primary_ahead_by(seconds: i64) -> Self {
         let (here, there) = (Arc::new(ManualClock::default()), Arc::new(ManualClock::default()));
         let apart = Duration::from_secs(seconds.unsigned_abs());
@@ -42,7 +42,7 @@ impl Far {
         self.there.advance(time);
     }
 
-    /// Moves everything. Each leg of a call takes the next of these spans.
+    /// Moves all jobs. Each leg of a call takes the next of these spans.
     async fn move_all(&self, legs: impl Iterator<Item = Duration> + Send + 'static) {
         let clocks = vec![self.here.clone(), self.there.clone()];
         let life = Life::far_away(Latency { clocks, legs: Mutex::new(Box::new(legs)) });
@@ -73,12 +73,12 @@ async fn a_delayed_job_that_moves_is_not_early_whatever_a_call_takes_and_whateve
         let jobs = jobs.map(|(number, span)| NewJob { expires: expires(*span), ..delayed(number, *span) });
         far.spool.enqueue(request(jobs.collect())).await.unwrap();
         far.move_all(std::iter::repeat(LEG)).await;
-        // Both clocks run alike, so what one shows at an instant follows from the other.
+        // Both clocks run at the same rate, so the time of one follows from the other.
         let passed = far.here.now().since(start);
         let there_at_start = far.there.now().minus(passed);
         for (record, span) in waiting(&*far.primary).await.iter().zip(&spans) {
             let wait = record.job.due.since(there_at_start);
-            assert!(wait >= *span, "ahead by {ahead}: asked for {span:?}, got {wait:?}");
+            assert!(wait >= *span, "ahead by {ahead}: expected at least {span:?}, got {wait:?}");
             let late = record.job.expires_at.unwrap().since(record.job.due);
             assert_eq!(late, Duration::from_secs(60), "the time in which it may start is as long as before");
         }
@@ -98,7 +98,7 @@ async fn jobs_that_were_due_keep_their_order_over_batches_of_which_some_take_lon
         let moved = waiting(&*far.primary).await;
         assert_eq!(moved.len(), 450);
         assert!(moved.is_sorted_by_key(|record| record.job.due), "ahead by {ahead}: claimed by due time");
-        assert!(moved.iter().all(|record| record.job.due <= far.there.now()), "they are due");
+        assert!(moved.iter().all(|record| record.job.due <= far.there.now()), "all jobs are due");
     }
 }
 
@@ -125,7 +125,7 @@ async fn is_not_early_on(primary: Primary, answers_take: Duration) {
     }
     primary.proxy.delay_answers(answers_take);
     primary.come_back();
-    until(&engine, "they have moved", async || beside.queues().await.unwrap()[0].counts.unfinished() == 0)
+    until(&engine, "all jobs have moved", async || beside.queues().await.unwrap()[0].counts.unfinished() == 0)
         .await;
     let moved = waiting(&*primary.store).await;
     assert_eq!(moved.len(), due.len());

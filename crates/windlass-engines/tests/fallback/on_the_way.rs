@@ -1,4 +1,4 @@
-//! What may go wrong during the replay, and what it must not lead to.
+//! Faults during the replay, and the damage that they must not cause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn jobs_that_were_replayed_and_could_not_be_ended_here_are_not_run_here_to
         "CREATE TRIGGER no_end BEFORE INSERT ON job_history BEGIN SELECT RAISE(ABORT, 'not now'); END";
     file.execute_batch(no_end).unwrap();
     primary.come_back();
-    until(&engine, "they are there", async || payloads(&*primary.store).await == [1, 2]).await;
+    until(&engine, "the jobs are in the primary", async || payloads(&*primary.store).await == [1, 2]).await;
     let mut heard = engine.heard();
     for _ in 0..5 {
         heard.changed().await.unwrap();
@@ -41,7 +41,7 @@ async fn jobs_that_were_replayed_and_could_not_be_ended_here_are_not_run_here_to
         let parked: i64 = file
             .query_row("SELECT count(*) FROM delayed_jobs WHERE gate LIKE 'spool:%'", [], |row| row.get(0))
             .unwrap();
-        assert_eq!(parked, 2, "nobody may claim them here");
+        assert_eq!(parked, 2, "no worker may claim them here");
     }
     file.execute_batch("DROP TRIGGER no_end").unwrap();
     until_replayed(&engine).await;
@@ -61,11 +61,11 @@ async fn a_batch_is_kept_here_only_while_nobody_else_can_have_sent_it() {
             .await
             .unwrap()
             .unwrap();
-        assert!(!spool.keep_here(name, Duration::ZERO).await.unwrap(), "others may have sent it");
+        assert!(!spool.keep_here(name, Duration::ZERO).await.unwrap(), "another process may have sent it");
         assert_eq!(spool.queues().await.unwrap()[0].counts.parked, 2);
         assert!(spool.keep_here(name, Duration::from_secs(60)).await.unwrap());
         assert_eq!(spool.queues().await.unwrap()[0].counts.ready, 2);
-        assert!(!spool.keep_here(name, Duration::from_secs(60)).await.unwrap(), "it is over");
+        assert!(!spool.keep_here(name, Duration::from_secs(60)).await.unwrap(), "the batch has ended");
     }
 }
 
@@ -86,13 +86,13 @@ async fn a_type_that_others_declared_otherwise_meanwhile_keeps_nobody_from_the_p
     let held = windlass_core::enqueue::NewJob::new(kind, windlass_core::payload::Payload::default());
     primary.store.enqueue(request(vec![held])).await.unwrap();
     primary.come_back();
-    until(&engine, "it uses the primary again", async || {
+    until(&engine, "the engine uses the primary again", async || {
         let told = status(&engine).await;
         told.active == told.primary && told.spool_size == 0
     })
     .await;
     let queues = primary.store.queues().await.unwrap();
-    assert!(queues.iter().any(|known| known.spec.name.as_str() == "mine"), "what was not refused is there");
+    assert!(queues.iter().any(|known| known.spec.name.as_str() == "mine"), "the queue that was not refused is declared");
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn a_declaration_that_the_primary_refuses_is_not_made_at_all() {
         types: vec![TypeSpec::new(crate::place::kind(), elsewhere)],
     };
     engine.declare(moved).await.unwrap_err();
-    let beside = engine.spool().expect("it has one").types().await.unwrap();
+    let beside = engine.spool().expect("the engine has a spool").types().await.unwrap();
     assert_eq!(beside[0].spec.queue, queue());
 }
 
@@ -124,7 +124,7 @@ async fn batches_that_wait_for_a_person_keep_no_others_however_many_they_are() {
             .stage(name, one_each, &LeftOut::default(), &Following::default())
             .await
             .unwrap()
-            .expect("there are more");
+            .expect("there are more jobs");
     };
     for _ in 0..250 {
         stage().await;
@@ -146,14 +146,14 @@ async fn that_a_repeat_was_not_done_does_not_mean_that_the_first_try_was_not() {
     let first = request(vec![job(1)]);
     primary.proxy.swallow_answers(true);
     beside.set_shut(&queue(), true).await.unwrap();
-    assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown(), "the spool did not take it");
+    assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown(), "the spool did not accept it");
     primary.go();
     primary.proxy.swallow_answers(false);
-    // The first repeat is turned away for sure, and the spool takes the second.
+    // The first repeat is certainly rejected, and the spool accepts the second.
     assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown());
     beside.set_shut(&queue(), false).await.unwrap();
     engine.enqueue(first).await.unwrap();
-    assert_eq!(beside.queues().await.unwrap()[0].counts.parked, 1, "nobody may run it here");
+    assert_eq!(beside.queues().await.unwrap()[0].counts.parked, 1, "no worker may run it here");
     primary.come_back();
     until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1]);
@@ -167,7 +167,7 @@ async fn a_pause_of_an_hour_is_one_of_an_hour_in_the_spool() {
     primary.store.pause(&queue(), Some("a break"), Some(hour)).await.unwrap();
     let beside = memory();
     let _engine = primary.with(Arc::clone(&beside), quick()).await;
-    let pause = beside.queues().await.unwrap().remove(0).pause.expect("it is paused");
+    let pause = beside.queues().await.unwrap().remove(0).pause.expect("the queue is paused");
     let left = pause.until.expect("it ends").since(beside.now().await.unwrap());
     assert!(left <= hour && left > hour / 2, "{left:?}");
 }
@@ -184,14 +184,14 @@ async fn two_calls_of_one_request_at_once_leave_nothing_to_run_that_the_primary_
         let (engine, asked) = (Arc::clone(&engine), asked.clone());
         async move { engine.enqueue(asked).await }
     });
-    until(&engine, "it is there", async || payloads(&*primary.store).await == [0, 1]).await;
+    until(&engine, "the job is in the primary", async || payloads(&*primary.store).await == [0, 1]).await;
     primary.go();
     primary.proxy.swallow_answers(false);
-    // The second is turned away for sure, whatever the first one learns.
+    // The second call is certainly rejected, whatever the first one learns.
     let second = engine.enqueue(asked).await;
     let first = first.await.unwrap();
     assert!([&first, &second].iter().any(|answer| answer.is_ok()), "{first:?} {second:?}");
-    assert_eq!(beside.queues().await.unwrap()[0].counts.ready, 0, "nobody may run it here");
+    assert_eq!(beside.queues().await.unwrap()[0].counts.ready, 0, "no worker may run it here");
     primary.come_back();
     until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1]);
@@ -207,7 +207,7 @@ async fn a_spool_that_was_full_and_was_replayed_has_room_at_once_when_the_primar
         until_away(&engine).await;
         spool(&engine, job(round)).await;
         spool(&engine, job(round)).await;
-        engine.enqueue(request(vec![job(9)])).await.expect_err("it is full");
+        engine.enqueue(request(vec![job(9)])).await.expect_err("the spool is full");
         primary.come_back();
         until_replayed(&engine).await;
     }

@@ -1,4 +1,4 @@
-//! What people see and do while jobs are in the spool.
+//! What operators see and do while jobs are in the spool.
 
 use windlass_core::admin::CancelAnswer;
 use windlass_core::engine::Admin;

@@ -20,7 +20,7 @@ use windlass_servers::proxy::Proxy;
 
 pub(crate) use crate::words::{card, claim_request, declaration, kind, queue, request};
 
-/// Nothing in a test takes this long.
+/// The longest wait of a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A primary that can be cut off.
@@ -28,12 +28,12 @@ pub(crate) struct Primary {
     pub(crate) proxy: Proxy,
     pub(crate) name: &'static str,
     pub(crate) connect: Connect,
-    /// The same store without the proxy.
+    /// The primary's engine without the proxy.
     pub(crate) store: Arc<dyn Engine>,
 }
 
 impl Primary {
-    /// A namespace of its own on the server that all tests share.
+    /// Creates a namespace of its own on the server that all tests share.
     pub(crate) async fn on_redis() -> Self {
         let url = windlass_servers::shared::redis_url().expect("a Redis server");
         let proxy = Proxy::start(url.trim_start_matches("redis://").parse().unwrap()).unwrap();
@@ -59,7 +59,7 @@ impl Primary {
         self.proxy.refuse(false);
     }
 
-    /// An engine made of this primary and a spool, with a queue and two types.
+    /// Creates an engine of this primary and a spool, with a queue and two types.
     pub(crate) async fn with(&self, spool: Arc<dyn Spool>, options: FallbackOptions) -> FallbackEngine {
         let engine = FallbackEngine::open(self.name, self.connect.clone(), spool, options).await.unwrap();
         engine.declare(declaration()).await.unwrap();
@@ -79,7 +79,7 @@ pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spool> {
     Arc::new(SqliteEngine::open(folder.join("spool.db"), SqliteOptions::for_spool()).unwrap())
 }
 
-/// Switches soon, so that tests need not wait.
+/// Returns options that switch soon, so that tests need not wait.
 pub(crate) fn quick() -> FallbackOptions {
     let rules = SwitchRules {
         failures: 2,
@@ -105,19 +105,19 @@ pub(crate) async fn put(engine: &FallbackEngine, job: NewJob) -> EnqueueAnswer {
     engine.enqueue(request(vec![job])).await.unwrap().remove(0)
 }
 
-/// Puts a job in and expects it to be spooled.
+/// Enqueues a job and expects it to be spooled.
 pub(crate) async fn spool(engine: &FallbackEngine, job: NewJob) -> JobId {
     match put(engine, job).await {
         EnqueueAnswer::Spooled(id) => id,
-        other => panic!("expected it to be spooled, got {other:?}"),
+        other => panic!("expected the job to be spooled, got {other:?}"),
     }
 }
 
 pub(crate) async fn status(engine: &FallbackEngine) -> FallbackStatus {
-    engine.fallback().await.unwrap().expect("it can fall back")
+    engine.fallback().await.unwrap().expect("the engine is a fallback")
 }
 
-/// Looks after each thing that the engine has heard, until it is so.
+/// Checks the condition after each event of the engine, until it holds.
 pub(crate) async fn until(engine: &FallbackEngine, what: &str, is_so: impl AsyncFn() -> bool) {
     let mut heard = engine.heard();
     let waiting = async {
@@ -129,7 +129,7 @@ pub(crate) async fn until(engine: &FallbackEngine, what: &str, is_so: impl Async
 }
 
 pub(crate) async fn until_away(engine: &FallbackEngine) {
-    until(engine, "the primary is away", async || {
+    until(engine, "the engine has noticed that the primary is unavailable", async || {
         let status = status(engine).await;
         status.active != status.primary
     })
@@ -144,7 +144,7 @@ pub(crate) async fn until_replayed(engine: &FallbackEngine) {
     .await;
 }
 
-/// The jobs that wait in a store, by number.
+/// Returns the waiting jobs of a store, by id.
 pub(crate) async fn waiting(store: &dyn Engine) -> Vec<StoredJob> {
     let mut jobs: Vec<StoredJob> = Vec::new();
     loop {
@@ -161,15 +161,15 @@ pub(crate) async fn waiting(store: &dyn Engine) -> Vec<StoredJob> {
     jobs
 }
 
-/// What the waiting jobs of a store are about.
+/// Returns the payloads of the waiting jobs of a store.
 pub(crate) async fn payloads(store: &dyn Engine) -> Vec<usize> {
     waiting(store).await.iter().map(|record| record.job.payload.decode().unwrap()).collect()
 }
 
-/// Why a job of the spool ended.
+/// Returns why a job of the spool ended.
 pub(crate) async fn why_ended(engine: &FallbackEngine, id: JobId) -> String {
-    match engine.job(id).await.unwrap().expect("it is kept").state {
+    match engine.job(id).await.unwrap().expect("the spool keeps the job").state {
         JobState::Cancelled { why, .. } => why,
-        other => panic!("expected it to be over, got {other:?}"),
+        other => panic!("expected the job to have ended, got {other:?}"),
     }
 }

@@ -57,7 +57,7 @@ async fn jobs_go_into_the_spool_while_postgres_is_away_and_are_replayed_when_it_
 async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spool_and_no_other() {
     let schema = format!("home_{:016x}", fastrand::u64(..));
     let primary = in_schema(&schema).await;
-    // Long enough for the job to be kept here again while somebody holds its key.
+    // The time is long enough for the job to be kept here again while another transaction holds its key.
     let adopt_after = Duration::from_secs(30);
     let options = FallbackOptions { keys: KeysWhileAway::Accept, adopt_after, ..quick() };
     let beside = memory();
@@ -73,10 +73,10 @@ async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spool_and
     let hold = format!("BEGIN; INSERT INTO {schema}.job_keys (job_type, key) VALUES ('work', 'mine')");
     client.batch_execute(&hold).await.unwrap();
     primary.come_back();
-    until(&engine, "the other is replayed", async || payloads(&*primary.store).await == [2]).await;
-    assert_eq!(status(&engine).await.active, "postgres", "the store is well");
+    until(&engine, "the other job is replayed", async || payloads(&*primary.store).await == [2]).await;
+    assert_eq!(status(&engine).await.active, "postgres", "the primary is available");
     let counts = beside.queues().await.unwrap()[0].counts;
-    assert_eq!((counts.ready + counts.parked, counts.unfinished()), (1, 1), "it is here, and nowhere else");
+    assert_eq!((counts.ready + counts.parked, counts.unfinished()), (1, 1), "the job is in the spool, and nowhere else");
     client.batch_execute("ROLLBACK").await.unwrap();
     until_replayed(&engine).await;
     let mut there = payloads(&*primary.store).await;
@@ -96,7 +96,7 @@ async fn a_question_that_waits_for_an_open_transaction_does_not_count_against_th
     let hold = format!("BEGIN; INSERT INTO {schema}.receipts (request, at) VALUES ('{asked}', now())");
     client.batch_execute(&hold).await.unwrap();
     let error = engine.ask(asked).await.unwrap_err();
-    assert!(!error.is_away(), "the store is well: {error:?}");
+    assert!(!error.is_away(), "the primary is available: {error:?}");
     client.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(engine.ask(asked).await.unwrap(), None);
 }

@@ -1,4 +1,5 @@
-//! How jobs of the spool get to the primary: all of them, once, in order, whoever dies on the way.
+//! How jobs of the spool get to the primary: all of them, once, in order, whichever process dies during the
+//! move.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,12 +68,12 @@ async fn a_job_is_replayed_with_everything_that_its_caller_gave_it() {
     assert_eq!(there.fairness_key.as_ref().map(FairnessKey::as_str), Some("tenant:42"));
     let (here, there) =
         (as_new(here, Timestamp::EPOCH, Timestamp::EPOCH), as_new(there, Timestamp::EPOCH, Timestamp::EPOCH));
-    // By the time that is left since 1970, by each clock.
+    // The time until due by each store's own clock, as a span since 1970.
     let late = |here: When, there: When| match (here, there) {
-        (When::In(here), When::In(there)) => there.checked_sub(here).expect("it is not early"),
+        (When::In(here), When::In(there)) => there.checked_sub(here).expect("the job is not early"),
         other => panic!("expected spans, got {other:?}"),
     };
-    assert!(late(here.when, there.when) < Duration::from_secs(60), "but for the clocks of two stores");
+    assert!(late(here.when, there.when) < Duration::from_secs(60), "apart from the difference of the two clocks");
     assert!(late(here.expires.unwrap(), there.expires.unwrap()) < Duration::from_secs(60));
     assert_eq!(NewJob { when: there.when, expires: there.expires, ..here }, there);
 }
@@ -91,7 +92,8 @@ async fn a_spool_on_disk_outlives_its_process_and_is_replayed_by_the_next() {
     assert_eq!(payloads(&*primary.store).await, [1]);
 }
 
-/// A spool with three jobs of which the first two were staged under a request, as a process leaves it that dies.
+/// Prepares a spool with three jobs, the first two of them staged under a request, as a dying process
+/// leaves it.
 async fn half_moved(spool: &dyn Spool) -> (EnqueueRequest, Vec<JobId>) {
     spool.declare(declaration()).await.unwrap();
     let answers = spool.enqueue(crate::place::request((0..3).map(job).collect())).await.unwrap();
@@ -108,7 +110,7 @@ async fn half_moved(spool: &dyn Spool) -> (EnqueueRequest, Vec<JobId>) {
     (EnqueueRequest { request, jobs: jobs.into_iter().map(|job| as_new(job, here, here)).collect() }, ids)
 }
 
-/// A spool in memory whose clock is moved by hand.
+/// Opens a spool in memory whose clock the test moves.
 fn on_clock(clock: &Arc<ManualClock>) -> Arc<dyn Spool> {
     Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()))
 }
@@ -145,19 +147,19 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
         clock.advance(RECEIPT_TTL - Duration::from_secs(1));
         let engine = primary.with(spool, quick()).await;
         let expected = if copied { 3 } else { 1 };
-        until(&engine, "what may go is replayed", async || payloads(&*primary.store).await.len() == expected)
+        until(&engine, "all jobs that may move are replayed", async || payloads(&*primary.store).await.len() == expected)
             .await;
         if !copied {
             assert_eq!((payloads(&*primary.store).await, status(&engine).await.uncertain), (vec![2], 2));
             engine.retry(ids[0]).await.unwrap();
-            until(&engine, "a person decided for the first", async || {
+            until(&engine, "an operator decided about the first job", async || {
                 payloads(&*primary.store).await.len() == 2
             })
             .await;
-            assert_eq!(engine.cancel(ids[1], "it is there").await.unwrap(), CancelAnswer::Cancelled);
+            assert_eq!(engine.cancel(ids[1], "it is in the primary").await.unwrap(), CancelAnswer::Cancelled);
         }
         until_replayed(&engine).await;
-        until(&engine, "nothing is uncertain", async || status(&engine).await.uncertain == 0).await;
+        until(&engine, "no job is uncertain", async || status(&engine).await.uncertain == 0).await;
     }
 }
 
@@ -173,7 +175,7 @@ async fn what_leaves_can_be_neither_cancelled_nor_purged_nor_changed_and_does_no
         ] {
             assert!(refused.unwrap_err().to_string().contains("on its way"));
         }
-        assert_eq!(spool.purge(&crate::place::queue(), 100).await.unwrap().changed, 1, "the third one only");
+        assert_eq!(spool.purge(&crate::place::queue(), 100).await.unwrap().changed, 1, "only the third job");
         assert_eq!(spool.queues().await.unwrap()[0].counts.parked, 2);
     }
 }
@@ -214,7 +216,7 @@ async fn a_batch_that_two_replay_at_once_is_there_once_and_is_not_cancelled() {
     assert_eq!(read.1.len(), 2);
     let ends = |why: &str| ids[..2].iter().map(|id| (*id, Some(why.to_owned()))).collect::<Vec<_>>();
     assert!(other.end_batch(request.request, ends("moved by the other")).await.unwrap());
-    assert!(!one.end_batch(request.request, ends("moved by me")).await.unwrap(), "it is over");
+    assert!(!one.end_batch(request.request, ends("moved by me")).await.unwrap(), "the batch has ended");
     let engines =
         [primary.with(Arc::clone(&one), quick()).await, primary.with(Arc::clone(&other), quick()).await];
     until_replayed(&engines[0]).await;
@@ -261,7 +263,7 @@ async fn jobs_that_the_primary_refuses_stay_in_the_spool_keep_no_others_and_are_
     spool(&engine, NewJob::new(kind, Payload::parse("2").unwrap())).await;
     primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
     primary.come_back();
-    until(&engine, "the other is replayed", async || payloads(&*primary.store).await == [2]).await;
+    until(&engine, "the other job is replayed", async || payloads(&*primary.store).await == [2]).await;
     assert_eq!(status(&engine).await.spool_size, 1);
     primary.store.set_shut(&crate::place::queue(), false).await.unwrap();
     until_replayed(&engine).await;
@@ -292,7 +294,7 @@ async fn what_was_tried_in_the_spool_stays_there() {
             .await
             .unwrap(),
         None,
-        "when it was given back"
+        "when it was released"
     );
 }
 
@@ -311,7 +313,7 @@ async fn a_batch_holds_no_more_than_it_may_and_no_jobs_of_types_that_were_refuse
             staged.map_or(0, |staged| staged.ids.len())
         };
         assert_eq!(aside(1, BatchMost { jobs: 9, bytes: 99 }, &[crate::place::kind()]).await, 0);
-        assert_eq!(aside(2, BatchMost { jobs: 9, bytes: 15 }, &[]).await, 2, "the second goes over");
+        assert_eq!(aside(2, BatchMost { jobs: 9, bytes: 15 }, &[]).await, 2, "the second exceeds the limit");
         assert_eq!(aside(3, BatchMost { jobs: 2, bytes: 99 }, &[]).await, 2);
     }
 }

@@ -1,4 +1,5 @@
-//! Two stores as one process sees them that is about to die, or to lose an answer, at a certain step of replaying jobs.
+//! Two stores as seen by one process that is about to die, or to lose an answer, at a certain step of
+//! replaying jobs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -36,40 +37,40 @@ use windlass_core::triggers::{
 };
 use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId, WorkerSighting};
 
-/// What goes wrong with one call.
+/// The fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is not done, and whoever called knows.
+    /// The call is not done, and the caller gets an error that says so.
     Refused,
-    /// It is done, and nobody is told.
+    /// The call is done, and the caller gets no answer.
     Unanswered,
-    /// The process dies before it is done.
+    /// The process dies before the call is done.
     DiesBefore,
-    /// It is done, and the process dies before it hears of it.
+    /// The call is done, and the process dies before it receives the answer.
     DiesAfter,
-    /// The process dies, and the call is done when the dead are long forgotten.
+    /// The process dies, and the call is done long after other processes have taken over.
     DoneLate,
-    /// The process lives, and the call is done only when that is told.
+    /// The process lives, and the call is done only when [`Life::late`] is notified.
     Held,
 }
 
-/// Those of which a process dies, or learns that something went wrong.
+/// The faults by which a process dies, or learns that something went wrong.
 pub(crate) const FAULTS: [Fault; 5] =
     [Fault::Refused, Fault::Unanswered, Fault::DiesBefore, Fault::DiesAfter, Fault::DoneLate];
 
-/// The life of one process: which of its steps goes wrong, and how.
+/// The life of one process: which of its steps has a fault, and which fault.
 pub(crate) struct Life {
     fault: Option<(usize, Fault)>,
     steps: AtomicUsize,
     is_dead: watch::Sender<bool>,
-    /// Calls that are done late, once this is told.
+    /// Starts the calls that are done late, once it is notified.
     pub(crate) late: Arc<Notify>,
     under_way: Mutex<Vec<JoinHandle<()>>>,
     latency: Option<Latency>,
 }
 
-/// How slow the way to a store and back is: clocks go on by the next of these spans on each leg of a call
-/// that asks for the time or puts jobs in.
+/// The latency to a store and back. Clocks advance by the next of these spans on each leg of a call that
+/// reads the time or enqueues jobs.
 pub(crate) struct Latency {
     pub(crate) clocks: Vec<Arc<ManualClock>>,
     pub(crate) legs: Mutex<Box<dyn Iterator<Item = Duration> + Send>>,
@@ -89,7 +90,7 @@ impl Life {
         Arc::new(Self { fault, steps, is_dead, late, under_way: Mutex::default(), latency: None })
     }
 
-    /// A life without a fault, far from its store.
+    /// Creates a life without a fault, with a high latency to its store.
     pub(crate) fn far_away(latency: Latency) -> Arc<Self> {
         let far = Self { latency: Some(latency), ..Arc::into_inner(Self::new(None)).unwrap() };
         Arc::new(far)
@@ -101,7 +102,7 @@ impl Life {
         }
     }
 
-    /// How many steps it did.
+    /// Returns how many steps it did.
     pub(crate) fn steps(&self) -> usize {
         self.steps.load(Ordering::SeqCst)
     }
@@ -110,7 +111,7 @@ impl Life {
         self.is_dead.subscribe().wait_for(|is_dead| *is_dead).await.expect("the sender is kept");
     }
 
-    /// Lets what was still under way when the process died be done.
+    /// Lets the calls that were pending when the process died be done.
     pub(crate) async fn let_be_done(&self) {
         self.late.notify_one();
         let under_way = std::mem::take(&mut *self.under_way.lock().unwrap());
@@ -119,7 +120,7 @@ impl Life {
         }
     }
 
-    /// The dead do nothing more.
+    /// Returns only if the process lives: a dead process does nothing more.
     async fn live(&self) {
         if *self.is_dead.borrow() {
             std::future::pending().await
@@ -131,7 +132,7 @@ impl Life {
         std::future::pending().await
     }
 
-    /// A step: a call that changes something or on which a change depends.
+    /// Does a step: a call that changes something, or on which a change depends.
     async fn step<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T>> + Send + 'static,
@@ -173,7 +174,7 @@ pub(crate) struct Seen<S: ?Sized> {
     pub(crate) life: Arc<Life>,
 }
 
-/// Calls that are handed on for as long as the process lives.
+/// Calls that are forwarded for as long as the process lives.
 macro_rules! hand_on {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
         #[async_trait]
@@ -204,7 +205,7 @@ hand_on! {
     fn open_gate(gate: &Gate, limit: u32) -> BatchDone;
 }
 
-/// Nobody shares limits or duties here.
+/// Processes share neither limits nor duties here.
 impl<S: Engine + ?Sized> Policies for Seen<S> {}
 impl<S: Engine + ?Sized> Leases for Seen<S> {}
 
@@ -272,14 +273,14 @@ impl<S: Engine + ?Sized> Rollups for Seen<S> {
     }
 }
 
-/// The same for the way of a job, where new jobs and receipts are steps.
+/// Forwards like `hand_on`, except for the calls on the path of a job: new jobs and receipts are steps.
 macro_rules! hand_on_or_step {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
         #[async_trait]
         impl<S: Engine + ?Sized> Engine for Seen<S> {
             async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
                 let store = Arc::clone(&self.store);
-                // A check of the store puts nothing in.
+                // A check of the store enqueues no job.
                 if request.jobs.is_empty() {
                     self.life.live().await;
                     return store.enqueue(request).await;

@@ -1,5 +1,5 @@
-//! The behaviours that have to do with putting jobs in, once more, with the SQL function in place of the engine's own
-//! enqueue. The function repeats the rules of core in another language; this shows that it says the same.
+//! The behaviours about enqueues once more, with the SQL function in place of the engine's own enqueue. The
+//! function repeats the rules of core in another language; these tests show that it gives the same answers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::place::Place;
 use super::schemas::Schema;
 use super::through_sql::ThroughSql;
 
-/// Runs the behaviours of some modules, one test each. What is left out has nothing to do with enqueue.
+/// Runs the behaviours of some modules, one test each. The other modules do not concern enqueues.
 macro_rules! some_modules {
     (; $($module:ident: $($name:ident)*;)*) => {
         $(some_modules!(@ $module: $($name)*);)*

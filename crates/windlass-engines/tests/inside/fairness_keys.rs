@@ -1,4 +1,4 @@
-//! FairnessKeys through the SQL functions, from any language.
+//! Fairness keys through the SQL functions, from any language.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use windlass_engines::postgres::enqueue_in;
 
 use super::place::{Place, claim, work};
 
-/// Long enough for a busy machine.
+/// The longest wait, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fairness_key(name: &str) -> FairnessKey {
@@ -49,7 +49,7 @@ async fn names_that_core_refuses_the_functions_refuse_too() {
         let called = client
             .simple_query(&place.sql(&format!("SELECT windlass.enqueue('work', fairness_key => {text})")))
             .await;
-        let error = called.expect_err(text).as_db_error().expect("the server said so").clone();
+        let error = called.expect_err(text).as_db_error().expect("the server sent the error").clone();
         let beginning = "expected a fairness key of 1 to 256 bytes without control characters, got ";
         assert!(error.message().starts_with(beginning), "{error:?}");
         assert!(core.starts_with(beginning), "{core}");
@@ -72,7 +72,7 @@ async fn turns_begin_with_the_first_claim_that_meets_a_fairness_key() {
     let mut served = Vec::new();
     while !served.contains(&Some(fairness_key("b"))) {
         served.extend(claim(&engine, 1).await.into_iter().map(|claimed| claimed.job.fairness_key));
-        assert!(start.elapsed() < PATIENCE, "b was never served");
+        assert!(start.elapsed() < PATIENCE, "no job of b was claimed");
     }
     assert!(served.len() <= 4, "{served:?}");
     engine.prune(10).await.unwrap();

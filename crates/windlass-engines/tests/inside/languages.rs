@@ -1,5 +1,5 @@
-//! Other languages: `psql`, and Python with psycopg. Each puts a job in beside its own write; `psql` ends one, too, and Python is
-//! refused one.
+//! Other languages: `psql`, and Python with psycopg. Each enqueues a job beside its own write. `psql` also
+//! completes one, and Python gets a refusal.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Jobs that come and end in the user's own transaction on PostgreSQL, from Rust and from other languages.
+//! Jobs that are enqueued and completed in the user's own transaction on PostgreSQL, from Rust and from
+//! other languages.
 #![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 

@@ -1,4 +1,4 @@
-//! Transactions of the application that stay open: who waits for them, and who must not.
+//! Transactions of the application that stay open: which sessions wait for them, and which must not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use windlass_engines::postgres::tokio_postgres::Client;
 
 use super::place::{Place, WORKER, bits, claim, done, enqueue, keyed, stored, succeed};
 
-/// Long for a busy machine, and shorter than anybody here waits for a lock: whoever answers within it did not wait for
-/// one.
+/// Long enough for a busy machine, and shorter than any lock timeout here: a call that answers within it
+/// did not wait for a lock.
 const AT_ONCE: Duration = Duration::from_secs(60);
 
 async fn at_once<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(AT_ONCE, what).await.expect("it waits for nobody")
+    tokio::time::timeout(AT_ONCE, what).await.expect("the call waits for no other transaction")
 }
 
 fn replacing(key: &str, payload: &str) -> NewJob {
@@ -41,7 +41,7 @@ async fn keys_left(place: &Place, client: &Client) -> String {
     place.ask(client, "SELECT count(*) FROM windlass.job_keys").await
 }
 
-/// Two transactions put a job with the same key in; the first ends as told. Gives what the second is answered.
+/// Two transactions enqueue a job with the same key; the first ends as `commit` says. Returns both answers.
 async fn second_of_two(commit: bool, through_function: bool) -> (EnqueueAnswer, EnqueueAnswer) {
     let place = Place::patient();
     let engine = Arc::new(place.ready().await);
@@ -193,7 +193,7 @@ async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
     let rescued = at_once(engine.rescue(request.clone())).await.unwrap();
     assert_eq!(rescued.returned, [jobs[1].job.id]);
     let again = at_once(engine.rescue(RescueRequest { silent: vec![], ..request.clone() })).await.unwrap();
-    assert!(again.returned.is_empty() && !again.more, "what was skipped is left to the next call: {again:?}");
+    assert!(again.returned.is_empty() && !again.more, "skipped rows are left to the next call: {again:?}");
     tx.commit().await.unwrap();
     assert_eq!(engine.job(jobs[0].job.id).await.unwrap().unwrap().phase(), Phase::Succeeded);
     assert!(engine.rescue(request).await.unwrap().returned.is_empty());
@@ -208,7 +208,7 @@ async fn the_key_of_a_job_that_a_transaction_ends_is_kept_until_its_commit_and_f
     let tx = caller.transaction().await.unwrap();
     engine.complete_in(&tx, job.fence()).await.unwrap();
     let meanwhile = at_once(enqueue(&engine, vec![keyed("a")])).await;
-    assert_eq!(meanwhile, [EnqueueAnswer::Duplicate(job.job.id)], "and nobody waits");
+    assert_eq!(meanwhile, [EnqueueAnswer::Duplicate(job.job.id)], "and no transaction waits");
     tx.commit().await.unwrap();
     let after = enqueue(&engine, vec![keyed("a")]).await;
     assert!(matches!(after[..], [EnqueueAnswer::New(_)]), "{after:?}");
@@ -234,7 +234,7 @@ async fn a_sweep_frees_the_keys_of_jobs_that_ended_in_a_transaction() {
         .await
         .unwrap();
     at_once(engine.sweep(10)).await.unwrap();
-    assert_eq!(keys_left(&place, &caller).await, "1", "one is in somebody's hands");
+    assert_eq!(keys_left(&place, &caller).await, "1", "another transaction has locked one");
     held.rollback().await.unwrap();
     engine.sweep(10).await.unwrap();
     assert_eq!(keys_left(&place, &caller).await, "0");
@@ -265,7 +265,8 @@ async fn a_period_holds_the_key_of_a_job_that_ended_in_a_transaction() {
     assert_eq!(keys_left(&place, &caller).await, "0");
 }
 
-/// Puts a job in while somebody else has the lock, by the engine's own way or by the function's.
+/// Enqueues a job while another transaction holds the lock, by the engine's own statements or by the
+/// function's.
 async fn enqueue_by(
     engine: &PostgresEngine,
     client: &mut Client,
@@ -298,7 +299,7 @@ async fn a_key_that_is_freed_while_a_caller_waits_for_it_is_held_by_that_callers
             )
             .await;
         let tx = freeing.transaction().await.unwrap();
-        // As whoever settles does: first the lock, then the end of the key.
+        // Locks in the order of a settle: first the lock, then the end of the key.
         tx.execute(&place.sql("SELECT 1 FROM windlass.job_keys FOR UPDATE"), &[]).await.unwrap();
         let waiting = tokio::spawn({
             let engine = engine.clone();
@@ -359,5 +360,5 @@ async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_an_end() {
     tx.commit().await.unwrap();
     assert_eq!(ending.await.unwrap(), Settled::Applied);
     let in_rest = place.ask(&watcher, "SELECT count(*) FROM windlass.job_history_rest").await;
-    assert_eq!(in_rest, "0", "it lies in its day");
+    assert_eq!(in_rest, "0", "the row is in the partition of its day");
 }

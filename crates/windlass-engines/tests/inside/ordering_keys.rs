@@ -1,4 +1,5 @@
-//! Ordering keys and open transactions: nobody waits for another's commit, and no two miss each other.
+//! Ordering keys and open transactions: no transaction waits for another's commit, and no two miss each
+//! other.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
 use super::place::{Place, claim, enqueue, kind, queue, stored, succeed, work};
 
-/// Long enough for a busy machine.
+/// The longest wait, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn of(name: &str) -> NewJob {
@@ -24,7 +25,7 @@ async fn head(engine: &PostgresEngine) -> Option<JobId> {
     engine.head_of(&kind("work"), &OrderingKey::parse("a").unwrap()).await.unwrap()
 }
 
-/// A running head, and one in line behind it.
+/// Prepares a running head, and a job that waits behind it.
 async fn two(engine: &PostgresEngine) -> (Claimed, JobId) {
     enqueue(engine, vec![of("a")]).await;
     let running = claim(engine, 1).await.remove(0);
@@ -36,22 +37,23 @@ async fn marks(place: &Place, client: &Client) -> String {
     place.ask(client, "SELECT count(*) FROM windlass.ordering_key_marks").await
 }
 
-/// Keeps everybody else from the lock of the ordering key, as one who is at it for long.
+/// Holds the lock of the ordering key, like a transaction that works on it for long; all other sessions
+/// must wait for it.
 async fn hold_the_lock(place: &Place) -> Client {
     let holder = place.connect().await;
     place.ask(&holder, "SELECT pg_advisory_lock(windlass.ordering_key_lock('work', 'a'))::text").await;
     holder
 }
 
-/// Somebody sweeps, again and again, until this job is out.
+/// Sweeps, like another process, again and again, until this job is the head.
 async fn sweep_until_out(engine: &PostgresEngine, id: JobId) {
     let start = Instant::now();
     loop {
-        engine.sweep(10).await.expect("whoever is at an ordering key keeps no sweep from its end");
+        engine.sweep(10).await.expect("a sweep completes though another transaction holds an ordering key");
         if head(engine).await == Some(id) {
             return;
         }
-        assert!(start.elapsed() < PATIENCE, "nobody goes on");
+        assert!(start.elapsed() < PATIENCE, "expected the next job to be released, got none");
         tokio::task::yield_now().await;
     }
 }
@@ -110,7 +112,7 @@ async fn the_next_goes_out_when_the_transaction_that_ended_the_head_is_committed
     }
 }
 
-/// Both have looked at the ordering key before the other's commit: each sees what was there before.
+/// Both transactions have read the ordering key before the other's commit: each sees the earlier state.
 #[tokio::test]
 async fn an_end_and_a_newcomer_in_two_transactions_at_once_leave_one_out() {
     for end_first in [true, false] {
@@ -133,7 +135,7 @@ async fn an_end_and_a_newcomer_in_two_transactions_at_once_leave_one_out() {
             ending.commit().await.unwrap();
             coming.commit().await.unwrap();
         }
-        // The second one did not wait for the first, and left its mark for whoever comes.
+        // The second transaction did not wait for the first, and left its mark for the next sweep.
         engine.sweep(10).await.unwrap();
         assert_eq!(head(&engine).await, Some(newcomer), "ends first: {end_first}");
         assert_eq!(claim(&engine, 10).await.len(), 1);
@@ -152,7 +154,7 @@ async fn who_dies_between_an_end_and_the_next_start_leaves_a_mark_that_others_wo
     assert_eq!(complete_in(&tx, &place.schema, running.fence()).await.unwrap(), Settled::Applied);
     tx.commit().await.unwrap();
     place.ask(&holder, &format!("SELECT pg_terminate_backend({pid})")).await;
-    assert_eq!(head(&engine).await, None, "the head has ended, and nobody went on");
+    assert_eq!(head(&engine).await, None, "the head has ended, and no process released the next one");
     assert_eq!(marks(&place, &holder).await, "1");
     drop(holder);
     let after = place.open().await;
@@ -160,7 +162,7 @@ async fn who_dies_between_an_end_and_the_next_start_leaves_a_mark_that_others_wo
     assert_eq!(claim(&after, 10).await.len(), 1);
 }
 
-/// Who sees an old state cannot know who is out now.
+/// A transaction that sees an old state cannot know which job is the head now.
 #[tokio::test]
 async fn a_transaction_that_sees_an_old_state_leaves_a_mark() {
     let place = Place::new();
@@ -173,7 +175,7 @@ async fn a_transaction_that_sees_an_old_state_leaves_a_mark() {
     assert_eq!(claim(&engine, 10).await.len(), 1);
 }
 
-/// Whoever settles is not kept waiting by one who is at the ordering key for long.
+/// A settle does not wait for a transaction that holds the ordering key for long.
 #[tokio::test]
 async fn an_end_is_written_though_somebody_holds_its_ordering_key() {
     let place = Place::new();
@@ -198,7 +200,7 @@ async fn the_database_itself_lets_no_two_jobs_of_an_ordering_key_out() {
     );
 }
 
-/// How many of these ordering keys have somebody out.
+/// Counts how many of these ordering keys have a released head.
 async fn out(place: &Place, client: &Client) -> String {
     place
         .ask(
@@ -208,8 +210,9 @@ async fn out(place: &Place, client: &Client) -> String {
         .await
 }
 
-/// It has given the next one in line another payload, and is open. A commit that waited for it, or tried again and again, would
-/// be a deadlock that no server sees if it waits in turn.
+/// The other transaction has changed the payload of the next job of the ordering key, and is open. A commit
+/// that waited for it, or repeated its attempts, would be a deadlock that no server detects if the other
+/// waits in turn.
 #[tokio::test]
 async fn the_end_of_a_head_waits_for_nobody_who_has_the_next_one_locked() {
     let place = Place::new();
@@ -224,10 +227,10 @@ async fn the_end_of_a_head_waits_for_nobody_who_has_the_next_one_locked() {
     client.batch_execute("SET statement_timeout = '20s'").await.unwrap();
     let ending = client.transaction().await.unwrap();
     assert_eq!(complete_in(&ending, &place.schema, running.fence()).await.unwrap(), Settled::Applied);
-    ending.commit().await.expect("nobody's transaction waits for another's");
-    engine.sweep(10).await.expect("nor does a sweep");
-    assert_eq!(head(&engine).await, None, "it is not passed over");
-    assert_eq!(marks(&place, &client).await, "1", "what is to be done is remembered");
+    ending.commit().await.expect("no transaction waits for another");
+    engine.sweep(10).await.expect("a sweep does not wait either");
+    assert_eq!(head(&engine).await, None, "the locked job is not passed over");
+    assert_eq!(marks(&place, &client).await, "1", "the work to do is stored as a mark");
     tx.commit().await.unwrap();
     sweep_until_out(&engine, next).await;
 }
@@ -244,7 +247,7 @@ async fn thousands_of_ordering_keys_in_one_transaction_fill_no_table_of_locks_an
     tx.commit().await.unwrap();
     let start = Instant::now();
     while out(&place, &client).await != "3000" {
-        assert!(start.elapsed() < PATIENCE, "{} are out", out(&place, &client).await);
+        assert!(start.elapsed() < PATIENCE, "{} keys have a released head", out(&place, &client).await);
         engine.sweep(10).await.unwrap();
     }
     assert_eq!(marks(&place, &client).await, "0");
@@ -269,7 +272,7 @@ async fn an_ordering_key_that_somebody_is_at_for_long_keeps_no_other_from_going_
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let _holder = hold_the_lock(&place).await;
-    // Another name may have the same lock.
+    // Another name may hash to the same lock.
     let other = place
         .ask(
             &client,
@@ -277,12 +280,12 @@ async fn an_ordering_key_that_somebody_is_at_for_long_keeps_no_other_from_going_
              WHERE windlass.ordering_key_lock('work', 'b' || n) <> windlass.ordering_key_lock('work', 'a') LIMIT 1",
         )
         .await;
-    // A transaction that sees an old state leaves its marks to others.
+    // A transaction that sees an old state leaves its marks to other processes.
     let tx =
         client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).start().await.unwrap();
     let ids = enqueue_in(&tx, &place.schema, vec![of("a"), of(&other)]).await.unwrap();
     tx.commit().await.unwrap();
-    engine.sweep(10).await.expect("one that is busy spoils no sweep");
+    engine.sweep(10).await.expect("a busy ordering key does not make a sweep fail");
     let other = engine.head_of(&kind("work"), &OrderingKey::parse(&other).unwrap()).await.unwrap();
     assert_eq!((head(&engine).await, other), (None, Some(stored(&ids)[1])));
 }

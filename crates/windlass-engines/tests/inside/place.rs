@@ -1,4 +1,4 @@
-//! A schema of its own for each test, and what tests do in it.
+//! A schema of its own for each test, and the calls that tests make in it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
 pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
-/// Long enough for a busy machine.
+/// The longest wait, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A schema that nobody else uses. Goes with the server, or with whoever owns it.
+/// A schema that no other test uses. It goes with the server, or is left to the owner of the server.
 pub(crate) struct Place {
     pub(crate) url: String,
     pub(crate) schema: String,
@@ -36,7 +36,8 @@ impl Place {
         Self { url, schema: format!("inside_{:016x}", fastrand::u64(..)) }
     }
 
-    /// The same, where whoever waits for a lock waits until the test has seen it, on however busy a machine.
+    /// Creates a schema where a session that waits for a lock keeps waiting until the test has seen it, on
+    /// however busy a machine.
     pub(crate) fn patient() -> Self {
         let place = Self::new();
         let options = "options=-c%20lock_timeout%3D10min%20-c%20statement_timeout%3D10min";
@@ -44,7 +45,7 @@ impl Place {
         Self { url: format!("{}{separator}{options}", place.url), ..place }
     }
 
-    /// The same, where a session that waits for a lock soon gives up.
+    /// Creates a schema where a session that waits for a lock soon fails.
     pub(crate) fn hasty() -> Self {
         let place = Self::new();
         let separator = if place.url.contains('?') { '&' } else { '?' };
@@ -52,21 +53,21 @@ impl Place {
     }
 
     fn options(&self) -> PostgresOptions {
-        // An engine gives up on a statement without an answer, too.
+        // An engine also abandons a statement without an answer.
         let periods = Periods { answer_within: 2 * PATIENCE, ..Periods::default() };
         PostgresOptions { schema: self.schema.clone(), periods, ..PostgresOptions::default() }
     }
 
     pub(crate) async fn open(&self) -> PostgresEngine {
-        PostgresEngine::connect(&self.url, self.options()).await.expect("a schema can be made")
+        PostgresEngine::connect(&self.url, self.options()).await.expect("a schema can be created")
     }
 
     pub(crate) async fn open_with_clock(&self, clock: Arc<dyn Clock>) -> PostgresEngine {
         let options = PostgresOptions { clock: Some(clock), ..self.options() };
-        PostgresEngine::connect(&self.url, options).await.expect("a schema can be made")
+        PostgresEngine::connect(&self.url, options).await.expect("a schema can be created")
     }
 
-    /// An engine with two queues, two types and a worker; the queue `small` takes three jobs.
+    /// Opens an engine with two queues, two types and a worker; the queue `small` takes three jobs.
     pub(crate) async fn ready(&self) -> PostgresEngine {
         let engine = self.open().await;
         let small = QueueSpec { capacity: Some(3), ..QueueSpec::new(queue("small")) };
@@ -82,19 +83,19 @@ impl Place {
         engine
     }
 
-    /// The connection of another program.
+    /// Opens the connection of another program.
     pub(crate) async fn connect(&self) -> Client {
         let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
         tokio::spawn(connection);
         client
     }
 
-    /// A statement for this schema; it is written as `windlass.` in tests, as in the docs.
+    /// Rewrites a statement for this schema; tests write it as `windlass.`, like the docs.
     pub(crate) fn sql(&self, text: &str) -> String {
         text.replace("windlass.", &format!("{}.", self.schema))
     }
 
-    /// The one value that a statement gives, as text.
+    /// Returns the only value of a query, as text.
     pub(crate) async fn ask(&self, client: &Client, text: &str) -> String {
         let answers = client.simple_query(&self.sql(text)).await.unwrap();
         let rows = answers.iter().filter_map(|answer| match answer {
@@ -104,7 +105,7 @@ impl Place {
         rows.last().expect("one row")
     }
 
-    /// How many rows there are of everything that an enqueue writes: jobs, keys, changes of counts, receipts.
+    /// Counts the rows of each kind that an enqueue writes: jobs, keys, changes of counts, receipts.
     pub(crate) async fn traces(&self, client: &Client) -> String {
         let text = "SELECT (SELECT count(*) FROM windlass.delayed_jobs) || ' jobs, '
             || (SELECT count(*) FROM windlass.job_keys) || ' keys, '
@@ -113,7 +114,7 @@ impl Place {
         self.ask(client, text).await
     }
 
-    /// Waits until so many sessions wait for a lock on something in this schema.
+    /// Waits until this number of sessions wait for a lock on an object of this schema.
     pub(crate) async fn until_waiting(&self, client: &Client, count: usize) {
         let text = format!(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
@@ -122,7 +123,7 @@ impl Place {
         let start = Instant::now();
         while self.ask(client, &text).await != count.to_string() {
             assert!(start.elapsed() < PATIENCE, "expected {count} sessions to wait for a lock");
-            // may sleep: the server tells nobody when a session begins to wait.
+            // may sleep: the server notifies no client when a session begins to wait.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -167,7 +168,7 @@ pub(crate) async fn enqueue(engine: &PostgresEngine, jobs: Vec<NewJob>) -> Vec<E
 }
 
 pub(crate) fn stored(answers: &[EnqueueAnswer]) -> Vec<JobId> {
-    answers.iter().map(|answer| answer.job().expect("it is taken")).collect()
+    answers.iter().map(|answer| answer.job().expect("the job is accepted")).collect()
 }
 
 pub(crate) async fn claim(engine: &PostgresEngine, limit: u32) -> Vec<Claimed> {
@@ -183,7 +184,7 @@ pub(crate) async fn claim(engine: &PostgresEngine, limit: u32) -> Vec<Claimed> {
     };
     match engine.claim(request).await.unwrap() {
         ClaimAnswer::Claimed { jobs, .. } => jobs,
-        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+        ClaimAnswer::WorkerDead => panic!("the worker is live"),
     }
 }
 
@@ -201,5 +202,5 @@ pub(crate) async fn succeed(engine: &PostgresEngine, claimed: &Claimed) -> Settl
 
 pub(crate) async fn status(engine: &PostgresEngine) -> QueueStatus {
     let queues = engine.queues().await.unwrap();
-    queues.into_iter().find(|status| status.spec.name == queue("main")).expect("it is declared")
+    queues.into_iter().find(|status| status.spec.name == queue("main")).expect("the queue is declared")
 }

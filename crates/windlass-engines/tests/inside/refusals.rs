@@ -1,5 +1,5 @@
-//! What the functions refuse: in core's words, with a code of our own and with what to do, and one job's fault is no
-//! other's.
+//! What the functions refuse: with core's texts, an error code of Windlass and a hint what to do. The error
+//! of one job does not affect the others.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use windlass_engines::postgres::tokio_postgres::error::DbError;
 
 use super::place::{Place, enqueue, kind, queue, status, work};
 
-/// What a call of `enqueue` raises.
+/// Returns the error that a call of `enqueue` raises.
 async fn raised(place: &Place, client: &Client, text: &str) -> DbError {
     let called = client.simple_query(&place.sql(&format!("SELECT windlass.enqueue({text})"))).await;
-    called.expect_err(text).as_db_error().expect("the server said so").clone()
+    called.expect_err(text).as_db_error().expect("the server sent the error").clone()
 }
 
-/// The words are core's, up to what to do, which is in the hint.
+/// Asserts that the text is core's; the part about what to do is in the hint.
 fn assert_words(error: &DbError, code: &str, core: &str) {
     assert_eq!(error.code().code(), code, "{error:?}");
     let hint = error.hint().expect("a hint");
@@ -166,7 +166,7 @@ async fn a_wrong_retry_policy_is_refused_as_core_refuses_it() {
         let error = raised(&place, &client, &format!("'work', retry => '{json}'")).await;
         assert_words(&error, "WL008", &why.to_string());
     }
-    // What core could not even read.
+    // Texts that core could not even parse.
     for json in [
         "5",
         "null",

@@ -18,11 +18,11 @@ use windlass_engines::postgres::PostgresEngine;
 
 use super::place::{Place, WORKER, card, claim, kind};
 
-/// Long for a busy machine, and much shorter than anybody here waits for a lock.
+/// Long enough for a busy machine, and much shorter than any lock timeout here.
 const AT_ONCE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An engine with its own clock, and one schedule of each kind.
+/// Opens an engine with its own clock, and one schedule of each kind.
 async fn with_schedules(place: &Place, clock: &Arc<ManualClock>) -> PostgresEngine {
     place.ready().await.retire(WORKER).await.unwrap();
     let engine = place.open_with_clock(clock.clone()).await;
@@ -39,7 +39,8 @@ async fn with_schedules(place: &Place, clock: &Arc<ManualClock>) -> PostgresEngi
     engine
 }
 
-/// What a minute later becomes of the jobs of `plain`, `replace` and `skip`, by one call that waits for nobody.
+/// Fires the tick of a minute later for `plain`, `replace` and `skip`, by one call that waits for no other
+/// transaction. Returns the answer for each.
 async fn tick(engine: &PostgresEngine, clock: &ManualClock) -> [Put; 3] {
     clock.advance(MINUTE);
     let due = engine.schedules(&WhichSchedules::Due(None, 10)).await.unwrap();
@@ -47,7 +48,7 @@ async fn tick(engine: &PostgresEngine, clock: &ManualClock) -> [Put; 3] {
     firings.sort_by(|a, b| a.change.name.cmp(&b.change.name));
     let changes: Vec<_> = firings.into_iter().map(|firing| firing.change).collect();
     let changed = tokio::time::timeout(AT_ONCE, engine.change_schedules(&changes)).await;
-    let changed = changed.expect("it waits for nobody").unwrap().into_iter();
+    let changed = changed.expect("the call waits for no other transaction").unwrap().into_iter();
     let puts = changed.map(|changed| match changed {
         ScheduleChanged::Done { mut jobs, .. } => jobs.remove(0),
         other => panic!("expected Done, got {other:?}"),
@@ -73,7 +74,7 @@ async fn an_open_transaction_holds_up_no_schedule() {
     }
     let [plain, replacing, skipped] = tick(&engine, &clock).await;
     assert!(plain.new_job().is_some() && replacing.new_job().is_some(), "{plain:?} {replacing:?}");
-    assert_eq!(skipped, Put::Overlaps(first[2]), "nobody knows yet whether it has ended");
+    assert_eq!(skipped, Put::Overlaps(first[2]), "it is not known yet whether it has ended");
     tx.commit().await.unwrap();
     assert!(tick(&engine, &clock).await[2].new_job().is_some());
 }

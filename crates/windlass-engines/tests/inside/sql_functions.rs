@@ -13,12 +13,12 @@ use windlass_engines::postgres::tokio_postgres::Client;
 
 use super::place::{Place, claim, keyed, kind, queue, status, succeed};
 
-/// The number that a call of `enqueue` gives.
+/// Returns the job id that a call of `enqueue` returns.
 async fn call(place: &Place, client: &Client, text: &str) -> JobId {
     JobId(place.ask(client, &format!("SELECT windlass.enqueue({text})")).await.parse().unwrap())
 }
 
-/// What a call of `enqueue_many` gives, a word for each job.
+/// Returns the answers of a call of `enqueue_many`, a word for each job.
 async fn call_many(place: &Place, client: &Client, jobs: &str) -> String {
     let text =
         "SELECT coalesce(string_agg(answer, ' ' ORDER BY position), 'none') FROM windlass.enqueue_many(";
@@ -26,7 +26,7 @@ async fn call_many(place: &Place, client: &Client, jobs: &str) -> String {
 }
 
 async fn job(engine: &PostgresEngine, id: JobId) -> windlass_core::job::Job {
-    engine.job(id).await.unwrap().expect("it is stored").job
+    engine.job(id).await.unwrap().expect("the job is stored").job
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_job_is_as_old_as_its_call_and_not_as_its_transaction() {
     let engine = place.ready().await;
     let client = place.connect().await;
     client.batch_execute("BEGIN").await.unwrap();
-    // By the wall clock, which goes on while a transaction's own now stands still.
+    // Reads the wall clock, which advances while a transaction's own `now()` stays.
     let before = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     let before: i64 = place.ask(&client, before).await.parse().unwrap();
     let id = call(&place, &client, "'work'").await;
@@ -183,7 +183,7 @@ async fn a_job_is_completed_with_its_number_and_token_only() {
     assert_eq!(place.ask(&client, &complete(other)).await, "f");
     let token = place.ask(&client, "SELECT token FROM windlass.delayed_jobs").await;
     assert_eq!(place.ask(&client, &complete(&token)).await, "t");
-    assert_eq!(place.ask(&client, &complete(&token)).await, "f", "only who ends it is told so");
+    assert_eq!(place.ask(&client, &complete(&token)).await, "f", "only the call that ends the job returns true");
     assert_eq!(place.ask(&client, &complete(other)).await, "f");
     assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
     assert_eq!(succeed(&engine, &claimed).await, windlass_core::settle::Settled::Applied);
@@ -223,7 +223,7 @@ async fn every_retry_policy_survives_and_sets_the_number_of_tries() {
     }
 }
 
-/// A role that may use the schema, and what else it is granted.
+/// Creates a role that may use the schema and has further grants, and switches to it.
 async fn as_role(place: &Place, client: &Client, grants: &str) -> String {
     let role = format!("{}_caller", place.schema);
     let text = format!(
@@ -243,7 +243,7 @@ async fn a_role_with_a_right_on_the_functions_needs_none_on_the_tables() {
     let grants =
         "GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete TO CALLER";
     let role = as_role(&place, &client, grants).await;
-    // Somebody waits, so that the wake-up at commit reads the table of those who wait.
+    // A worker waits, so that the notification at commit reads the table of idle workers.
     place
         .ask(&client, "INSERT INTO windlass.waiting VALUES ('main', 'somebody', now(), '{work}') RETURNING 1")
         .await;

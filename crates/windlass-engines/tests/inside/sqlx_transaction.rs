@@ -1,4 +1,4 @@
-//! Jobs that come and end in a transaction of `sqlx`.
+//! Jobs that are enqueued and completed in a transaction of `sqlx`.
 
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::engine::{Admin, Engine};
@@ -14,7 +14,7 @@ use windlass_engines::postgres::with_sqlx::{complete_in, enqueue_in, enqueue_req
 
 use super::place::{Place, bits, claim, enqueue, keyed, kind, status, stored, work};
 
-/// A connection of the application, with a table of its own.
+/// Opens a connection of the application, with a table of its own.
 async fn with_table(place: &Place) -> PgConnection {
     let options: PgConnectOptions = place.url.parse().unwrap();
     let mut connection = options.connect().await.unwrap();

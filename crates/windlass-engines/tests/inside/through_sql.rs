@@ -1,4 +1,4 @@
-//! An engine whose enqueues come through the SQL function, in a transaction of somebody else's connection. Everything
+//! An engine whose enqueues go through the SQL function, in a transaction of another connection. Everything
 //! else is the engine's own.
 
 use std::sync::Weak;
@@ -45,14 +45,15 @@ pub(crate) struct ThroughSql {
 
 #[async_trait]
 impl Engine for ThroughSql {
-    /// On a connection of its own for each call, so that calls at once are at once for the server too.
+    /// Uses a connection of its own for each call, so that concurrent calls are concurrent for the server
+    /// too.
     async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         let (mut client, connection) =
-            tokio_postgres::connect(&self.url, NoTls).await.expect("the server lets us in");
+            tokio_postgres::connect(&self.url, NoTls).await.expect("the server accepts the connection");
         tokio::spawn(connection);
         let tx = client.transaction().await.expect("a transaction begins");
         let answers = self.engine.enqueue_request_in(&tx, request).await?;
-        tx.commit().await.expect("nothing is in the way of a commit");
+        tx.commit().await.expect("nothing prevents the commit");
         Ok(answers)
     }
 

@@ -1,4 +1,4 @@
-//! Jobs that come and end in the user's own transaction, from Rust.
+//! Jobs that are enqueued and completed in the user's own transaction, from Rust.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
 use super::place::{Place, WORKER, bits, claim, enqueue, keyed, kind, queue, status, stored, succeed, work};
 
-/// A connection of the application, with a table of its own.
+/// Opens a connection of the application, with a table of its own.
 async fn with_table(place: &Place) -> Client {
     let client = place.connect().await;
     client.batch_execute(&place.sql("CREATE TABLE windlass.orders (id bigint)")).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_job_is_there_as_soon_as_the_transaction_is_committed() {
     assert_eq!(claimed, ids);
     assert!(
         stored(&enqueue(&engine, vec![work()]).await)[0] > ids[1],
-        "the engine goes on after these numbers"
+        "the engine continues after these ids"
     );
 }
 
@@ -198,7 +198,7 @@ async fn a_rollback_leaves_the_job_running() {
     assert_eq!(succeed(&engine, &claimed).await, Settled::Applied);
 }
 
-/// Everything that the end of a job writes.
+/// Counts the rows of each kind that the end of a job writes.
 async fn ends(place: &Place, client: &Client) -> String {
     let text = "SELECT (SELECT count(*) FROM windlass.delayed_jobs) || ' live, '
         || (SELECT count(*) FROM windlass.job_history) || ' ended, '
@@ -243,7 +243,7 @@ async fn only_the_transaction_that_ends_a_job_is_told_so() {
     assert_eq!(status(&engine).await.totals.succeeded, 1);
 }
 
-/// As when a job's time-out has passed while its handler still works: its own claim has put it back.
+/// The case of a job whose timeout has passed while its handler still works: its own claim has requeued it.
 #[tokio::test]
 async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Schedules and drains on both engines: stored, held back, forgotten, and fired, at times once more by somebody who was slower.
+//! Schedules and completion triggers on both engines: stored, paused, forgotten and fired, sometimes once
+//! more by a slower process.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::steps::{GROUP, span};
 
 const UP: &str = "the engine is up";
 
-/// One step. Schedules and drains are named by their number.
+/// One step. Schedules and completion triggers are named by their index.
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
     SaveSchedule { which: usize, every: usize, overlap: usize, job: usize },
@@ -35,8 +36,8 @@ pub(crate) enum Plan {
     FireTriggers { again: bool },
 }
 
-/// What is put in: of the queue that is watched, of another, and of a type that nobody knows.
-const JOBS: [&str; 3] = ["work", "other.work", "nobody.knows"];
+/// The types of the enqueued jobs: in the watched queue, in another queue, and an unknown type.
+const JOBS: [&str; 3] = ["work", "other.work", "not.registered"];
 
 pub(crate) fn plan() -> impl Strategy<Value = Plan> {
     prop_oneof![
@@ -117,7 +118,8 @@ impl<S: Subject> Pair<S> {
         assert_eq!(got, expected);
     }
 
-    /// Each side fires what it has read itself. Somebody who has read the same and comes later changes nothing.
+    /// Each side fires the schedules that it has read itself. A slower process that has read the same
+    /// version changes nothing.
     async fn fire_schedules(&mut self, again: bool) {
         let due = WhichSchedules::Due(None, LIST_PAGE_MAX);
         let (expected, got) = self
@@ -149,8 +151,8 @@ impl<S: Subject> Pair<S> {
             }
         }
         assert_eq!(self.as_model(got.0), expected.0, "the schedules that are due");
-        assert_eq!(self.as_model(got.1), expected.1, "what became of their ticks");
-        assert_eq!(self.as_model(got.2), expected.2, "what became of them for who was slower");
+        assert_eq!(self.as_model(got.1), expected.1, "the answers to their ticks");
+        assert_eq!(self.as_model(got.2), expected.2, "the answers to the slower process");
     }
 
     async fn change_trigger(
@@ -171,7 +173,8 @@ impl<S: Subject> Pair<S> {
         assert_eq!(got, expected);
     }
 
-    /// How long a drain is left alone after a look depends on how long that took, and is over by then.
+    /// How long a completion trigger pauses after an evaluation depends on how long that took. The pause is
+    /// over by then.
     async fn fire_triggers(&mut self, again: bool) {
         self.clock.advance(TRIGGER_PAUSE_MAX + Duration::from_secs(1));
         let (expected, got) = self
@@ -198,8 +201,8 @@ impl<S: Subject> Pair<S> {
         };
         self.learn(expected.1.iter().zip(&got.1).filter_map(answers));
         assert_eq!(self.as_model(got.0), expected.0, "the completion triggers that are marked");
-        assert_eq!(self.as_model(got.1), expected.1, "what became of them");
-        assert_eq!(self.as_model(got.2), expected.2, "what became of them for who was slower");
+        assert_eq!(self.as_model(got.1), expected.1, "the answers");
+        assert_eq!(self.as_model(got.2), expected.2, "the answers to the slower process");
     }
 
     /// Jobs that were made on both sides by the same step.
@@ -212,7 +215,7 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    /// All schedules and drains, and what is marked.
+    /// Compares all schedules and completion triggers, and the marks.
     pub(crate) async fn compare_agenda(&self) {
         let (expected, got) = self
             .both(async |engine, _| {
@@ -237,7 +240,7 @@ fn answer_of(put: &Put) -> Option<EnqueueAnswer> {
     }
 }
 
-/// Who looks a second time may be told that there is nothing, or that it is too soon.
+/// A second evaluation may return that nothing is marked, or that it is too soon.
 fn without_pause(fired: TriggerFired) -> TriggerFired {
     if fired == TriggerFired::Later { TriggerFired::Unmarked } else { fired }
 }
@@ -248,7 +251,7 @@ fn schedule_name(which: usize) -> ScheduleName {
 
 fn schedule(which: usize, every: usize, overlap: usize, job: usize) -> ScheduleSpec {
     let text = ["every 20s", "every 10m"][every];
-    let schedule = Schedule::parse(text).expect("it is a schedule");
+    let schedule = Schedule::parse(text).expect("the text is a schedule");
     ScheduleSpec {
         overlap: [Overlap::Allow, Overlap::Skip, Overlap::Replace][overlap],
         ..ScheduleSpec::new(schedule_name(which), schedule, JobTemplate::new(type_name(JOBS[job])))

@@ -1,5 +1,5 @@
-//! What both engines hold, compared. The subject's numbers are told as the model's, and what engines may do
-//! each in its own way is left out.
+//! Compares the contents of both engines. The subject's ids are translated to the model's, and details that
+//! each engine may choose are left out.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ use crate::pair::{Pair, Subject, handled, queue};
 const UP: &str = "the engine is up";
 
 impl<S: Subject> Pair<S> {
-    /// After each step: every job, every count, every worker, what lies ahead, and what is planned.
+    /// Compares after each step: every job, count and worker, the next due times, and the schedules and
+    /// triggers.
     pub(crate) async fn compare_stores(&self) {
         let (expected, got) = self.both(async |engine, _| all_jobs(engine, None).await).await;
         assert_eq!(self.as_model(got), told(expected), "the jobs");
@@ -36,7 +37,7 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    /// At the end also the attempts of each job, lists by phase, and what single reads say.
+    /// Compares, at the end, also the attempts of each job, lists by phase, and single reads.
     pub(crate) async fn compare_everything(&self) {
         for job in 0..self.jobs.len() {
             let (expected, got) =
@@ -53,7 +54,7 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    /// An answer of the subject with the model's numbers.
+    /// Translates an answer of the subject to the model's ids.
     pub(crate) fn as_model<T: Renumber>(&self, mut answer: T) -> T {
         answer.renumber(&self.model_ids);
         answer
@@ -73,7 +74,7 @@ async fn all_jobs(engine: &dyn Engine, phase: Option<Phase>) -> Vec<StoredJob> {
     }
 }
 
-/// Counters of heartbeats and proofs are each engine's own.
+/// Returns the workers without the counters of heartbeats and tokens, which are each engine's own.
 async fn workers(engine: &dyn Engine) -> Vec<WorkerSighting> {
     let mut workers = engine.workers().await.expect(UP);
     for sighting in &mut workers {
@@ -83,15 +84,15 @@ async fn workers(engine: &dyn Engine) -> Vec<WorkerSighting> {
     workers
 }
 
-/// The model's records, with the same left out as in the subject's.
+/// Leaves out the same details in the model's records as in the subject's.
 fn told(mut records: Vec<StoredJob>) -> Vec<StoredJob> {
     records.renumber(&HashMap::new());
     records
 }
 
-/// Something that names jobs.
+/// A value that names jobs.
 pub(crate) trait Renumber {
-    /// Replaces the numbers that the map has.
+    /// Replaces the ids that are in the map.
     fn renumber(&mut self, ids: &HashMap<JobId, JobId>);
 }
 
@@ -161,7 +162,8 @@ impl Renumber for StoredJob {
     }
 }
 
-/// A dead letter by crashes names its neighbours in its text, by numbers that differ.
+/// Removes the neighbours from the error of a job that is dead by crashes: the text names them by ids,
+/// which differ.
 fn leave_out_neighbours(error: &mut JobError) {
     if error.kind == ErrorKind::Crashed {
         error.text.clear();

@@ -1,4 +1,4 @@
-//! Two engines on one clock, and what was learnt on the way.
+//! Two engines on one clock, and what the test knows about their jobs.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -24,11 +24,12 @@ use crate::steps::{Known, Rows, Step, TYPES};
 
 /// An engine to compare with the model.
 pub(crate) trait Subject {
-    /// Whether fairness keys take turns in the very order of the model. Those that find fairness keys by looking begin their tours elsewhere, and are
-    /// compared without fairness keys; what they promise of them is among the behaviours.
+    /// Whether fairness keys take turns in exactly the model's order. Engines that discover fairness keys
+    /// by scanning begin their turns elsewhere, and are compared without fairness keys; their promises
+    /// about them are among the behaviours.
     const TURNS_ARE_THE_MODELS: bool = false;
 
-    /// A fresh engine on this clock, and what must live as long as it.
+    /// Opens a fresh engine on this clock, and a value that must live as long as it.
     fn open(clock: Arc<ManualClock>) -> (Arc<dyn Engine>, Box<dyn Any>);
 
     /// Called before each call to the subject.
@@ -76,7 +77,7 @@ impl<S: Subject> StateMachineTest for Test<S> {
     }
 }
 
-/// Which of the two.
+/// One of the two engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Model,
@@ -89,18 +90,18 @@ pub(crate) struct Pair<S> {
     pub(crate) clock: Arc<ManualClock>,
     model: Arc<dyn Engine>,
     subject: Arc<dyn Engine>,
-    /// For each job its number in the model and in the subject.
+    /// The ids of each job in the model and in the subject.
     pub(crate) jobs: Vec<(JobId, JobId)>,
-    /// The subject's numbers as the model's.
+    /// The model's ids by the subject's.
     pub(crate) model_ids: HashMap<JobId, JobId>,
     pub(crate) requests: Vec<EnqueueRequest>,
     pub(crate) claims: Vec<ClaimRequest>,
-    /// Requests that were repeated before they arrived, and when.
+    /// Requests whose repeat arrived before them, and when.
     pub(crate) late: Vec<(ClaimRequest, Timestamp)>,
-    /// All claims ever made and when, under the model's numbers; most are stale sooner or later.
+    /// All claims ever made and when, under the model's ids; most are stale sooner or later.
     pub(crate) fences: Vec<(Fence, Timestamp)>,
     pub(crate) workers: Vec<WorkerId>,
-    /// Whether there ever were schedules or drains.
+    /// Whether there ever were schedules or completion triggers.
     pub(crate) has_agenda: bool,
     names: u128,
     _keep: Box<dyn Any>,
@@ -135,19 +136,19 @@ impl<S: Subject> Pair<S> {
         pair
     }
 
-    /// Declares the same on both and lets two workers in.
+    /// Makes the same declaration on both engines and registers two workers.
     async fn begin(&mut self) {
-        self.both(async |engine, _| engine.declare(declaration()).await.expect("a fresh engine takes it"))
+        self.both(async |engine, _| engine.declare(declaration()).await.expect("a fresh engine accepts the declaration"))
             .await;
         for _ in 0..2 {
             self.register(false).await;
         }
     }
 
-    /// Lets a worker in on both sides.
+    /// Registers a worker on both sides.
     pub(crate) async fn register(&mut self, narrow: bool) {
         let id = WorkerId::from_random(self.fresh_bits());
-        self.both(async |engine, _| engine.register(card(id, narrow)).await.expect("it is new")).await;
+        self.both(async |engine, _| engine.register(card(id, narrow)).await.expect("the worker is new")).await;
         self.workers.push(id);
     }
 
@@ -160,19 +161,19 @@ impl<S: Subject> Pair<S> {
         (expected, got)
     }
 
-    /// A number that was not given before.
+    /// Returns a number that was not returned before.
     pub(crate) fn fresh_bits(&mut self) -> u128 {
         self.names += 1;
         self.names.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
     }
 
-    /// The number of a job on one side.
+    /// Returns the id of a job on one side.
     pub(crate) fn id_on(&self, side: Side, job: usize) -> JobId {
         let Some((model, subject)) = pick(&self.jobs, job) else { return JobId(987_654_321) };
         if side == Side::Model { *model } else { *subject }
     }
 
-    /// A claim on one side; `fence` has the model's number.
+    /// Translates a claim to one side; `fence` has the model's id.
     pub(crate) fn fence_on(&self, side: Side, fence: Fence) -> Fence {
         let ids = self.jobs.iter().find(|(model, _)| *model == fence.job);
         match (side, ids) {
@@ -182,7 +183,7 @@ impl<S: Subject> Pair<S> {
     }
 }
 
-/// The item that a number means.
+/// Returns the item to which a number refers.
 pub(crate) fn pick<T>(items: &[T], number: usize) -> Option<&T> {
     items.get(number.checked_rem(items.len())?)
 }
@@ -195,7 +196,7 @@ pub(crate) fn type_name(name: &str) -> TypeName {
     TypeName::parse(name).expect("a plain name")
 }
 
-/// The types that some worker handles.
+/// Returns the types that some worker handles.
 pub(crate) fn handled() -> Vec<TypeName> {
     TYPES[..5].iter().map(|name| type_name(name)).collect()
 }

@@ -1,4 +1,4 @@
-//! The test of the test: with a known bug planted in the subject, the comparison must fail.
+//! Tests the test: with a known bug planted in the subject, the comparison must fail.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use windlass_core::planted::{Bug, plant};
 use crate::pair::{Memory, Subject, Test};
 use crate::steps::Rows;
 
-/// The bugs that an engine can have; the others are the runtime's.
+/// The bugs that an engine can have; the others concern the runtime.
 pub(crate) const OF_AN_ENGINE: [Bug; 14] = [
     Bug::SettleWithoutToken,
     Bug::DeadWorkerRevives,
@@ -55,16 +55,16 @@ impl Subject for Buggy {
     }
 }
 
-/// Rows that are tried before a bug counts as not found.
+/// The largest number of sequences before a bug counts as not found.
 const ROWS_MAX: u32 = 400;
 
-/// Whether a row is found on which the model and a subject with this bug differ.
+/// Whether a sequence is found on which the model and a subject with this bug differ.
 fn is_found(bug: Option<Bug>) -> bool {
     BUG.set(bug);
     let mut runner = TestRunner::deterministic();
     let rows = Rows::sequential_strategy(20..100);
     (0..ROWS_MAX).any(|_| {
-        let (state, steps, _) = rows.new_tree(&mut runner).expect("rows can be made").current();
+        let (state, steps, _) = rows.new_tree(&mut runner).expect("sequences can be generated").current();
         let config = crate::config(1);
         let play = || Test::<Buggy>::test_sequential(config, state, steps, None);
         let differ = catch_unwind(AssertUnwindSafe(play)).is_err();

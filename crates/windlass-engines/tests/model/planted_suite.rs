@@ -1,4 +1,4 @@
-//! The test of the conformance suite: with a known bug planted in the engine, some behaviour must fail. It is
+//! Tests the conformance suite: with a known bug planted in the engine, some behaviour must fail. It is
 //! here because this is the test program that is also built with planted bugs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,8 @@ use windlass_engines::memory::MemoryEngine;
 
 use crate::planted::OF_AN_ENGINE;
 
-/// The behaviours that fail with this bug. It is planted in this thread, on which the behaviours run.
+/// Returns the behaviours that fail with this bug. The bug is planted in this thread, on which the
+/// behaviours run.
 fn found_by(bug: Option<Bug>) -> Vec<&'static str> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("it starts");
     let fails = |run: windlass_conformance::Behaviour| {

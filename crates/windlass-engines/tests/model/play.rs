@@ -1,4 +1,4 @@
-//! Each step, on both engines, and the comparison of their answers.
+//! Executes each step on both engines and compares their answers.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::steps::{End, Ending, GROUP, Newcomer, Step, TYPES};
 const UP: &str = "the engine is up";
 
 impl<S: Subject> Pair<S> {
-    /// Takes a step on both sides; the answers must be the same.
+    /// Executes a step on both sides; the answers must be equal.
     pub(crate) async fn play(&mut self, step: Step) {
         match step {
             Step::Enqueue(newcomers) => self.enqueue(&newcomers).await,
@@ -61,7 +61,7 @@ impl<S: Subject> Pair<S> {
             Step::Plan(plan) => self.plan(plan).await,
             Step::Sweep => self.maintenance(&step).await,
             Step::Prune => {
-                // An engine may keep what is past its retention until the day is over.
+                // An engine may keep jobs past their retention until the day is over.
                 self.clock.advance(until_midnight(self.clock.now()));
                 self.maintenance(&step).await;
                 self.clock.advance(Duration::from_millis(1_500));
@@ -96,7 +96,7 @@ impl<S: Subject> Pair<S> {
             Step::OpenGate { second, limit } => {
                 self.same(async |e, _| e.open_gate(&gate(second), limit).await.expect(UP)).await;
             }
-            other => unreachable!("{other:?} is not an act of people"),
+            other => unreachable!("{other:?} is not an act of operators"),
         }
     }
 
@@ -139,7 +139,7 @@ impl<S: Subject> Pair<S> {
 
     async fn repeat_enqueue(&mut self, number: usize) {
         let Some(request) = pick(&self.requests, number) else { return };
-        // Past its hour a receipt may be there or not: a repeat is only promised its answer before that.
+        // After its hour, a receipt may or may not exist: a repeat is promised its answer only before that.
         let (receipt, _) = self.both(async |e, _| e.receipt(request.request).await.expect(UP)).await;
         if receipt.is_none() {
             return;
@@ -152,7 +152,7 @@ impl<S: Subject> Pair<S> {
         ClaimRequest {
             token: ClaimToken::from_random(self.fresh_bits()),
             repeat: false,
-            worker: *pick(&self.workers, worker).expect("some worker was let in"),
+            worker: *pick(&self.workers, worker).expect("some worker was registered"),
             queues: ["main", "other", "small"].map(queue).to_vec(),
             types: handled(),
             limit,
@@ -172,7 +172,7 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    /// A repeat gives what is still held; in which order is free.
+    /// Repeats a claim. The answer has the jobs that are still held, in any order.
     async fn repeat_claim(&mut self, number: usize) {
         let Some(request) = pick(&self.claims, number).cloned() else { return };
         self.send_repeat(&request).await;
@@ -190,8 +190,8 @@ impl<S: Subject> Pair<S> {
         assert_eq!(got, expected);
     }
 
-    /// A first sending that comes after its repeat. For how long it is known as late, past an hour, is each
-    /// engine's own choice.
+    /// Sends a claim request that arrives after its repeat. After an hour, each engine chooses how long it
+    /// knows the request as late.
     async fn late_claim(&mut self, number: usize) {
         let Some((request, repeated_at)) = pick(&self.late, number).cloned() else { return };
         if self.clock.now().since(repeated_at) < SPENT_TOKEN_KEPT {
@@ -199,8 +199,9 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    /// A repeat of an earlier claim's end together with the end of a later claim of the same job is left out: whether the
-    /// store still knows of the earlier one when it comes to it is each engine's own choice.
+    /// Settles claims. A repeat of an earlier claim's end together with the end of a later claim of the
+    /// same job is left out: each engine chooses whether it still knows the earlier end when it processes
+    /// the repeat.
     async fn settle(&mut self, ends: &[(usize, Ending)]) {
         let mut named: Vec<(Fence, &Ending)> = Vec::new();
         for (claim, end) in ends {
@@ -229,8 +230,8 @@ impl<S: Subject> Pair<S> {
         self.same(async |engine, side| engine.settle(batch(side)).await.expect(UP)).await;
     }
 
-    /// For how long a repeated end is known of a job of which nothing is kept, is each engine's own choice,
-    /// past an hour.
+    /// Whether a repeated end is known, for a job without retention. After an hour, this is each engine's
+    /// own choice.
     async fn is_remembered(&self, (fence, claimed_at): (Fence, Timestamp)) -> bool {
         let is_young = self.clock.now().since(claimed_at) < RECEIPT_TTL;
         let exists = async |engine: &dyn Engine, side| {
@@ -266,7 +267,7 @@ impl<S: Subject> Pair<S> {
         self.same(async |engine, _| engine.retire(worker).await.expect(UP)).await;
     }
 
-    /// Counters of heartbeats are each engine's own, so each side is asked about its own.
+    /// Rescues a worker. Counters of heartbeats are each engine's own, so each side gets its own counter.
     async fn rescue(&mut self, worker: usize, too_late: bool) {
         let Some(worker) = pick(&self.workers, worker).copied() else { return };
         let (expected, got) = self
@@ -293,7 +294,8 @@ impl<S: Subject> Pair<S> {
         assert_eq!(self.as_model(got), expected);
     }
 
-    /// How many rows a prune counts is free; what is left is not, and is compared after each step.
+    /// Runs maintenance. The number of rows that a prune counts is free; the remaining rows are compared
+    /// after each step.
     async fn maintenance(&mut self, step: &Step) {
         if matches!(step, Step::Sweep) {
             self.same(async |engine, _| engine.sweep(MAINTENANCE_BATCH_MAX).await.expect(UP)).await;

@@ -29,7 +29,7 @@ impl Subject for Postgres {
     }
 }
 
-/// The same, but jobs come in through the SQL function.
+/// The PostgreSQL engine, with enqueues through the SQL function.
 struct PostgresThroughSql;
 
 impl Subject for PostgresThroughSql {

@@ -12,8 +12,8 @@ use windlass_engines::sqlite::{SqliteEngine, SqliteOptions, Synchronous};
 use crate::config;
 use crate::pair::{Subject, Test};
 
-/// The SQLite engine on a fresh file. What a commit waits for does not change any answer, so it waits for
-/// nothing.
+/// The SQLite engine on a fresh file. Whether a commit waits for the disk does not change any answer, so it
+/// does not wait.
 struct Sqlite;
 
 impl Subject for Sqlite {

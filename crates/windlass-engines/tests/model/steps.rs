@@ -1,5 +1,5 @@
-//! What may happen, and how often. Steps name jobs, claims and workers by a number that is taken modulo how
-//! many there are, so that any part of a row is a row again and can be shrunk.
+//! The possible steps and their frequencies. Steps name jobs, claims and workers by a number modulo their
+//! count, so that any part of a sequence is a sequence again and can be shrunk.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::agenda::{Plan, plan};
 pub(crate) enum Step {
     Enqueue(Vec<Newcomer>),
     RepeatEnqueue(usize),
-    /// A request that arrives after it was asked about.
+    /// A request that arrives after a query for it.
     LateEnqueue(Vec<Newcomer>),
     Claim {
         worker: usize,
@@ -75,25 +75,25 @@ pub(crate) enum Step {
     Plan(Plan),
 }
 
-/// A job to put in.
+/// A job to enqueue.
 #[derive(Debug, Clone)]
 pub(crate) struct Newcomer {
-    /// Which type, out of [`TYPES`].
+    /// The index of its type in [`TYPES`].
     pub(crate) job_type: usize,
     pub(crate) priority: Option<i64>,
     pub(crate) delay: Option<Duration>,
     pub(crate) expires: Option<Duration>,
     pub(crate) key: Option<Keyed>,
-    /// Which ordering key, for jobs of [`ORDERING_KEY_TYPE`].
+    /// The index of its ordering key, for jobs of [`ORDERING_KEY_TYPE`].
     pub(crate) ordering_key: Option<usize>,
-    /// Which share.
+    /// The index of its fairness key.
     pub(crate) fairness_key: Option<usize>,
-    /// Whether it is of [`GROUP`].
+    /// Whether it is in [`GROUP`].
     pub(crate) grouped: bool,
 }
 
 impl Step {
-    /// The same, but newcomers have no fairness keys.
+    /// Returns the same sequences, with newcomers that have no fairness keys.
     pub(crate) fn without_fairness_keys(self) -> Self {
         let plain = |newcomers: Vec<Newcomer>| {
             newcomers.into_iter().map(|newcomer| Newcomer { fairness_key: None, ..newcomer }).collect()
@@ -114,7 +114,7 @@ pub(crate) struct Keyed {
     pub(crate) on_conflict: usize,
 }
 
-/// How an attempt ends, and how long ago it did.
+/// How an attempt ends, and how long ago it ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Ending {
     pub(crate) end: End,
@@ -133,19 +133,19 @@ pub(crate) enum End {
     Release { started: bool },
 }
 
-/// The types of newcomers; the last one nobody registered, and the one before nobody handles.
+/// The types of newcomers. The last one is not registered, and no worker handles the one before it.
 pub(crate) const TYPES: [&str; 7] =
     ["work", "kept", "fleeting", "other.work", "small.work", "orphan", "nobody.knows"];
 
-/// The type whose jobs may have an ordering key. They never expire: whether a claim that ends one goes on with the next of its ordering key at
-/// once is left to each engine.
+/// The type whose jobs may have an ordering key. They never expire: each engine chooses whether a claim
+/// that ends one releases the next of its ordering key at once.
 pub(crate) const ORDERING_KEY_TYPE: usize = 1;
 
-/// The group of those that have one.
+/// The group of the jobs that have one.
 pub(crate) const GROUP: &str = "import 7";
 
-/// How much there is to name. Only what a step needs to make sense is known here; the truth is the model
-/// engine's.
+/// How many jobs, claims and workers there are to name. It holds only what a step needs to make sense; the
+/// exact state is the model engine's.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known {
     enqueued: usize,
@@ -153,7 +153,7 @@ pub(crate) struct Known {
     repeated_early: usize,
 }
 
-/// The rows.
+/// The generator of sequences.
 pub(crate) struct Rows;
 
 impl ReferenceStateMachine for Rows {
@@ -276,7 +276,7 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
         })
 }
 
-/// Most ends are reported at once.
+/// Generates an end; most ends are reported at once.
 fn ending() -> impl Strategy<Value = Ending> {
     let ago = prop_oneof![3 => Just(Duration::ZERO), 1 => span()];
     (end(), ago).prop_map(|(end, ago)| Ending { end, ago })
@@ -294,7 +294,8 @@ fn end() -> impl Strategy<Value = End> {
     ]
 }
 
-/// Spans that matter: around a second, a lease, a minute, a step of boosting, an hour, days of retention.
+/// Generates spans near the limits: around a second, a lease, a minute, a step of boosting, an hour, days
+/// of retention.
 pub(crate) fn span() -> impl Strategy<Value = Duration> {
     prop_oneof![
         1 => Just(Duration::ZERO),

@@ -1,4 +1,4 @@
-//! What claims hold is known at every moment, without an index that each claim has to write into for every job.
+//! What claims hold is known at every moment, without an index that each claim must write for every job.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ async fn a_claim_writes_rows_beside_the_old_ones_and_into_no_index() {
     }
     assert_eq!(place.sql(pages), before, "every row stays in its page");
     assert_eq!(place.sql(indexes), size);
-    // All columns that indexes go by, in what they order and in what they leave out.
+    // The columns that indexes use, as their keys and in their predicates.
     let columns = "SELECT string_agg(DISTINCT a.attname::text, ',' ORDER BY a.attname::text) FROM pg_depend d
         JOIN pg_index i ON i.indexrelid = d.objid AND d.classid = 'pg_class'::regclass
         JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
@@ -129,7 +129,7 @@ async fn two_who_end_jobs_of_one_claim_do_not_wait_for_each_other() {
     their.batch_execute(&complete).await.unwrap();
     let settling = engine.settle(vec![succeed(second)]);
     let settled =
-        tokio::time::timeout(Duration::from_secs(10), settling).await.expect("nobody is in the way");
+        tokio::time::timeout(Duration::from_secs(10), settling).await.expect("no session blocks it");
     assert_eq!(settled.unwrap(), [Settled::Applied]);
     engine.sweep(100).await.unwrap();
     assert_eq!(held(&engine).await, 1, "the first may still be rolled back");
@@ -165,7 +165,7 @@ async fn running_jobs_that_no_claim_knows_of_are_found_and_taken_back_with_and_w
     engine.prune(100).await.unwrap();
     assert_eq!(rescue(&engine, &clock).await, ids[..1]);
     engine.prune(100).await.unwrap();
-    assert_eq!(rescue(&engine, &clock).await, ids[1..2], "it has a token by now");
+    assert_eq!(rescue(&engine, &clock).await, ids[1..2], "the job has a token by now");
 }
 
 #[tokio::test]

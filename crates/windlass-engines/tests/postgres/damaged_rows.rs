@@ -1,4 +1,4 @@
-//! One bad row must not keep others from being claimed, shown, rescued or cleaned away.
+//! A damaged row must not keep other rows from being claimed, shown, rescued or pruned.
 
 use std::time::Duration;
 
@@ -20,14 +20,15 @@ use super::{
     Place, card, claim, claim_request, claimed, declare, enqueue, new_job, on_a_clock, request, rescue,
 };
 
-/// Damages a job that has not ended; the schema itself must not keep the damage out.
+/// Damages a job that has not ended; the constraints of the schema are removed first, since they would
+/// prevent the damage.
 fn damage(place: &Place, id: JobId, what: &str) {
     let free = "ALTER TABLE windlass.delayed_jobs DROP CONSTRAINT IF EXISTS delayed_jobs_priority_check";
     place.sql(&format!("{free}; UPDATE windlass.delayed_jobs SET {what} WHERE id = {}", id.0));
 }
 
 async fn phase(engine: &PostgresEngine, id: JobId) -> Phase {
-    engine.job(id).await.unwrap().expect("it can still be looked at").phase()
+    engine.job(id).await.unwrap().expect("the job can still be read").phase()
 }
 
 #[tokio::test]
@@ -41,7 +42,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         "progress = '}'",
         "last_error = ''",
         "failures = -1",
-        "job_type = 'nobody.registered.it'",
+        "job_type = 'not.registered'",
         "job_type = 'no name at all'",
     ];
     for what in damages {
@@ -51,7 +52,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         damage(&place, ids[1], what);
         let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
         assert_eq!(claimed, [ids[0], ids[2]], "{what}");
-        let record = engine.job(ids[1]).await.unwrap().expect("it can still be looked at");
+        let record = engine.job(ids[1]).await.unwrap().expect("the job can still be read");
         let JobState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
         assert_eq!(error.kind, ErrorKind::Undecodable, "{what}: {error:?}");
     }
@@ -59,7 +60,8 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
 
 #[tokio::test]
 async fn a_row_at_an_end_of_what_can_be_counted_keeps_nobody_from_being_claimed() {
-    // With the damage, whether the job itself is claimed: one that is due at infinity is held back, as whoever wrote that meant it.
+    // Each damage, and whether the job itself is claimed: a job that is due at infinity is held back, since
+    // its writer intended that.
     let damages = [
         ("scheduled_at = '-infinity'", true),
         ("scheduled_at = 'infinity'", false),
@@ -76,7 +78,7 @@ async fn a_row_at_an_end_of_what_can_be_counted_keeps_nobody_from_being_claimed(
         claimed.sort_unstable();
         let expected = if is_claimed { ids.clone() } else { vec![ids[0], ids[2]] };
         assert_eq!(claimed, expected, "{what}");
-        let record = engine.job(ids[1]).await.unwrap().expect("it can still be looked at");
+        let record = engine.job(ids[1]).await.unwrap().expect("the job can still be read");
         assert!(!record.job.due.to_string().is_empty(), "{what}");
         assert_eq!(claim(&engine, 10).await.len(), 0, "{what}");
     }
@@ -199,7 +201,7 @@ async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from
     for _ in 0..2 {
         claimed.extend(claim(&engine, 1).await.into_iter().map(|claimed| claimed.job.id));
     }
-    assert_eq!(claimed, fresh, "also by whoever asks for one at a time");
+    assert_eq!(claimed, fresh, "also by a claim of one job at a time");
     engine.sweep(100).await.unwrap();
     for id in ids.iter().filter(|id| **id != ids[7]) {
         assert_eq!(phase(&engine, *id).await, Phase::Cancelled);
@@ -245,7 +247,7 @@ async fn a_rescuer_waits_for_nobody_and_takes_no_job_from_the_live_worker_who_ha
     let other = WorkerId::from_random(0xbeef);
     engine.register(card(other)).await.unwrap();
 
-    // Somebody has the row, and writes what a second rescuer and a claim would write.
+    // Another session has locked the row, and writes what a second rescuer and a claim would write.
     let session = super::session(&place.url).await;
     let schema = &place.schema;
     let lock = format!("BEGIN; SELECT 1 FROM {schema}.delayed_jobs WHERE id = {} FOR UPDATE", id.0);
@@ -253,7 +255,7 @@ async fn a_rescuer_waits_for_nobody_and_takes_no_job_from_the_live_worker_who_ha
     assert_eq!(
         rescue(&engine, &clock).await,
         [],
-        "a row that somebody has is left alone, and nobody waits for it"
+        "a locked row is left alone, and no session waits for it"
     );
     let taken = format!(
         "UPDATE {schema}.delayed_jobs SET locked_by = (SELECT id FROM {schema}.workers WHERE died IS NULL), \
@@ -264,7 +266,7 @@ async fn a_rescuer_waits_for_nobody_and_takes_no_job_from_the_live_worker_who_ha
     assert_eq!(phase(&engine, id).await, Phase::Running);
 }
 
-/// No call deletes a type, but nothing keeps people from it.
+/// No call deletes a type, but nothing prevents an operator from doing it.
 #[tokio::test]
 async fn jobs_whose_type_somebody_has_deleted_leave_a_history_however_they_end() {
     let place = Place::shared();
@@ -298,7 +300,7 @@ async fn jobs_whose_type_somebody_has_deleted_leave_a_history_however_they_end()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_that_cannot_be_read_leaves_the_answer_unknown_and_makes_no_second_job() {
-    // Of the last, the number of the new job is gone.
+    // In the second damage, the id of the new job is gone.
     for what in ["answers = '{'", "answers = '[null]', ids = NULL"] {
         let place = Place::shared();
         let (engine, _) = on_a_clock(&place).await;

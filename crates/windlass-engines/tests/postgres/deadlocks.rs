@@ -1,6 +1,6 @@
-//! Who waits for whom: our own calls lock in one order and so never wait for each other in a circle, whatever the order in
-//! which their callers name things. An application's transaction may make a circle with one of ours; the server ends one of
-//! the two, and nothing is lost.
+//! Which sessions wait for each other. Our own calls lock in one order and so never deadlock among
+//! themselves, whatever the order in which their callers name things. An application's transaction may
+//! deadlock with one of ours; the server ends one of the two, and nothing is lost.
 
 use std::sync::Arc;
 
@@ -23,12 +23,13 @@ use super::{Place, claim, enqueue, eventually, new_job, request, server, session
 const KEYS: usize = 40;
 const ROUNDS: usize = 20;
 
-/// A database of its own, where nobody else's circles are counted, and where one is found within a moment.
+/// Creates a database of its own, where deadlocks of other tests are not counted, and where a deadlock is
+/// detected within a moment.
 fn watched() -> Place {
     with_own_settings(LOOKS_SOON)
 }
 
-/// The same with another setting.
+/// Creates a database like [`watched`], with another setting.
 fn with_own_settings(setting: &str) -> Place {
     let place = own_database();
     let settings = format!("{PATIENT} -c {setting}").replace(' ', "%20").replace('=', "%3D");
@@ -39,15 +40,15 @@ fn deadlocks(place: &Place) -> String {
     place.sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 }
 
-/// Fails if the server had to end somebody. An enqueue that was ended would have been tried again without a word. What a
-/// session has counted is known for sure once it is gone.
+/// Fails if the server ended a transaction because of a deadlock. An enqueue that was ended would have been
+/// repeated without any message. The counts of a session are complete only after the session has ended.
 fn assert_no_circle(place: &Place) {
     let others = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     eventually("all sessions are gone", || (place.count(others) == 0).then_some(()));
     assert_eq!(deadlocks(place), "0");
 }
 
-/// One job for each key of a round, in the order of the keys.
+/// Creates one job for each key of a round, in the order of the keys.
 fn keyed_jobs(round: usize, on_conflict: OnConflict) -> Vec<NewJob> {
     let claim = |n| KeyClaim { on_conflict, ..KeyClaim::new(Key::parse(&format!("{round}-{n}")).unwrap()) };
     (0..KEYS).map(|n| NewJob { key: Some(claim(n)), ..new_job() }).collect()
@@ -58,13 +59,13 @@ fn backwards(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
     jobs
 }
 
-/// By the order of the keys again.
+/// Returns the answers in the order of the keys.
 fn forwards(mut answers: Vec<EnqueueAnswer>) -> Vec<EnqueueAnswer> {
     answers.reverse();
     answers
 }
 
-/// Each key has one job, which one of the two has made and the other was told of.
+/// Asserts that each key has one job, which one caller created and the other got as a duplicate.
 fn assert_each_made_once(one: &[EnqueueAnswer], other: &[EnqueueAnswer]) {
     assert_eq!((one.len(), other.len()), (KEYS, KEYS));
     for (one, other) in one.iter().zip(other) {
@@ -124,7 +125,7 @@ async fn in_a_transaction(client: &mut Client, schema: &str, jobs: Vec<NewJob>) 
     answers
 }
 
-/// All ways to end an attempt, and jobs with and without keys.
+/// Returns all ways to end an attempt, for jobs with and without keys.
 fn ends(claimed: &[Claimed]) -> Vec<Settlement> {
     let error = || JobError::new(ErrorKind::Failed, "oops");
     let end = |(n, one): (usize, &Claimed)| {
@@ -159,7 +160,7 @@ async fn two_who_settle_and_report_the_same_jobs_in_opposite_order_never_wait_fo
         let batch = if plain { successes(&claimed) } else { ends(&claimed) };
         let reversed: Vec<_> = batch.iter().rev().cloned().collect();
         let (one, other) = tokio::join!(first.settle(batch), second.settle(reversed));
-        // Both say the same of each, so both are told that it is so, whoever wrote it.
+        // Both requests settle each job in the same way, so both get the same answer, whichever wrote it.
         assert_eq!(
             (one.unwrap(), other.unwrap()),
             (vec![Settled::Applied; KEYS], vec![Settled::Applied; KEYS])
@@ -176,7 +177,7 @@ fn successes(claimed: &[Claimed]) -> Vec<Settlement> {
     claimed.iter().map(succeed).collect()
 }
 
-/// Every job is in one place, and all that were put in are somewhere.
+/// Asserts that every job is in one place, and that every enqueued job is somewhere.
 fn assert_ended_once(place: &Place) {
     let everywhere = "(SELECT id FROM windlass.job_history UNION ALL SELECT id FROM windlass.delayed_jobs_dlq
         UNION ALL SELECT id FROM windlass.delayed_jobs) AS jobs";
@@ -186,12 +187,13 @@ fn assert_ended_once(place: &Place) {
     assert_eq!(place.count("windlass.delayed_jobs WHERE locked_by IS NOT NULL"), 0);
 }
 
-/// A session looks for a circle once, so long after it began to wait. So whoever is to find it has to be the last to wait: one who
-/// waits before there is a circle may look too early, and nobody looks again. The other never looks.
+/// A session checks for a deadlock once, `deadlock_timeout` after it began to wait. So the session that
+/// must detect the deadlock has to wait last. A session that waits before the deadlock exists may check too
+/// early, and does not check again. With this setting the other session never checks.
 const NEVER_LOOKS: &str = "deadlock_timeout=3600000";
 const LOOKS_SOON: &str = "deadlock_timeout=50";
 
-/// A transaction of an application that has the key `c`.
+/// A transaction of an application that holds the key `c`.
 struct Other {
     user: Client,
     schema: String,
@@ -238,23 +240,24 @@ async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_trie
     let enqueueing = enqueue_of(&engine, asked.clone());
     until_waiting(&place, 1, "the engine has the first key and waits for the second");
     let waiting = tokio::spawn(async move { (other.put_a().await, other) });
-    until_waiting(&place, 2, "the other waits for the first");
-    // Now the engine comes to the third, and both wait for each other.
+    until_waiting(&place, 2, "the other transaction waits for the first key");
+    // Now the engine reaches the third key, and both transactions wait for each other.
     third.batch_execute("ROLLBACK").await.unwrap();
     let (put, other) = waiting.await.unwrap();
-    put.expect("it goes on");
+    put.expect("the other transaction continues");
     other.commit().await;
-    let answers = enqueueing.await.unwrap().expect("it comes after the other");
+    let answers = enqueueing.await.unwrap().expect("it comes after the other transaction");
     let [EnqueueAnswer::Duplicate(_), EnqueueAnswer::New(_), EnqueueAnswer::Duplicate(_)] = answers[..]
     else {
         panic!("{answers:?}")
     };
-    assert_eq!(engine.enqueue(asked).await.unwrap(), answers, "a repeat is told the same");
+    assert_eq!(engine.enqueue(asked).await.unwrap(), answers, "a repeat gets the same answers");
     assert_eq!(place.count("windlass.delayed_jobs"), 3);
     assert_eq!(place.count("windlass.job_keys"), 3);
-    // A session that goes on may keep what it has counted to itself for a minute. One that ends tells it.
+    // A session that continues may keep its counts to itself for a minute. A session that ends reports
+    // them.
     drop(engine);
-    eventually("the server has counted it", || (deadlocks(&place) == "1").then_some(()));
+    eventually("the server has counted the deadlock", || (deadlocks(&place) == "1").then_some(()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,7 +274,8 @@ async fn an_applications_transaction_that_the_server_ends_for_an_enqueue_leaves_
     assert_eq!(place.count("windlass.delayed_jobs"), 3);
 }
 
-/// The server says it of the first so many inserts. A sequence counts what is undone, too.
+/// Makes the server report a deadlock for the first `count` inserts. A sequence also counts inserts that
+/// are rolled back.
 fn deadlock_first(place: &Place, count: u32) {
     place.sql(&format!(
         "CREATE SEQUENCE windlass.tries;
@@ -340,10 +344,10 @@ async fn many_who_put_in_and_settle_jobs_of_the_same_keys_are_all_answered() {
             for _ in 0..15 {
                 let mut jobs = keyed_jobs(0, if n < 3 { OnConflict::Keep } else { OnConflict::Replace });
                 fastrand::shuffle(&mut jobs);
-                engine.enqueue(request(jobs)).await.expect("it is answered");
+                engine.enqueue(request(jobs)).await.expect("the enqueue is answered");
                 let mut batch = successes(&claim(&engine, 20).await);
                 fastrand::shuffle(&mut batch);
-                let ends = engine.settle(batch).await.expect("it is answered");
+                let ends = engine.settle(batch).await.expect("the settle is answered");
                 assert!(ends.iter().all(|end| *end == Settled::Applied), "{ends:?}");
             }
         });
@@ -351,7 +355,7 @@ async fn many_who_put_in_and_settle_jobs_of_the_same_keys_are_all_answered() {
     while let Some(done) = callers.join_next().await {
         done.expect("no circle");
     }
-    // What is left waits; nobody holds a key without a job, and no two jobs a key.
+    // The remaining jobs wait; no key is held without a job, and no two jobs have the same key.
     let holders = place.sql(
         "SELECT count(*), count(DISTINCT job) FROM windlass.job_keys k
         WHERE EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.id = k.job AND j.key = k.key)",
@@ -363,8 +367,8 @@ async fn many_who_put_in_and_settle_jobs_of_the_same_keys_are_all_answered() {
     assert_no_circle(&place);
 }
 
-/// A database may say that transactions see one state of it from beginning to end. Ours must see what others have committed
-/// while they waited, and would fail at whatever they have in common with another.
+/// A database may set transactions to see one snapshot from beginning to end. Ours must see what other
+/// transactions have committed while they waited, and would fail at every row that they share with another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_whose_transactions_are_isolated_by_default_changes_nothing() {
     for (isolation, pooled) in [("serializable", false), ("repeatable read", true)] {

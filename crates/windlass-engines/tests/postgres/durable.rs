@@ -1,4 +1,5 @@
-//! What was answered survives a power cut: what the commit of each change to a job was told to wait for, as the server saw it.
+//! An answered change survives a power cut. The tests read, on the server, which durability the commit of
+//! each change to a job waited for.
 
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
@@ -21,7 +22,8 @@ fn forgetful() -> TypeName {
     TypeName::parse("forgetful").unwrap()
 }
 
-/// An engine on a schema that notes each change of a job, but for claims: those may be lost with the server's last moments.
+/// Opens an engine on a schema that records each change of a job except claims: claims may be lost in the
+/// server's last moments.
 async fn watched(place: &Place, options: PostgresOptions) -> PostgresEngine {
     let engine = place.open_with(options).await;
     let traces = TypeSpec { retention_days: 0, ..TypeSpec::new(forgetful(), queue()) };
@@ -42,7 +44,8 @@ async fn watched(place: &Place, options: PostgresOptions) -> PostgresEngine {
     engine
 }
 
-/// Something has changed since the last look, and all of it was to be on disk before it was answered.
+/// Asserts that something has changed since the last check, and that all of it had to be on disk before it
+/// was answered.
 fn assert_on_disk(place: &Place, what: &str) {
     let settings = "WITH seen AS (DELETE FROM windlass.seen RETURNING setting)
         SELECT string_agg(DISTINCT setting, ' ') FROM seen";
@@ -82,7 +85,7 @@ async fn every_success_is_on_disk(place: &Place, engine: &PostgresEngine) {
     assert_on_disk(place, "a request to stop");
     let progress = Progress { percent: 50, note: None };
     engine.report(vec![(claimed.fence(), progress)]).await.unwrap();
-    assert_on_disk(place, "a word about progress");
+    assert_on_disk(place, "a stored progress");
     settle(engine, claimed, &success).await;
     assert_on_disk(place, "an end after a request to stop");
 }
@@ -125,9 +128,9 @@ async fn what_is_done_about_jobs_in_general_is_on_disk(place: &Place, engine: &P
     let claimed = put_in_and_claim(place, engine, new_job()).await;
     let gate = Gate::named("test:gate");
     settle(engine, claimed, &Transition::Park { gate: gate.clone() }).await;
-    assert_on_disk(place, "a job that is parked");
+    assert_on_disk(place, "a parked job");
     assert_eq!(engine.open_gate(&gate, 1).await.unwrap().changed, 1);
-    assert_on_disk(place, "a gate that is opened");
+    assert_on_disk(place, "an opened gate");
     assert_eq!(engine.purge(&queue(), 10).await.unwrap().changed, 1);
     assert_on_disk(place, "a purge");
     put_in_and_claim(place, engine, new_job()).await;

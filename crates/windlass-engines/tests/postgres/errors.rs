@@ -12,7 +12,7 @@ use super::{Place, new_job, request, server};
 
 const SECRET: &str = "hunter2-secret";
 
-/// A server with a user who needs a password, and one who may do nothing.
+/// Starts a server with a user who needs a password, and a user without any right.
 fn guarded() -> &'static Server {
     static USERS: Once = Once::new();
     let make = format!("CREATE ROLE guarded LOGIN PASSWORD '{SECRET}'; CREATE ROLE poor LOGIN");
@@ -24,7 +24,7 @@ fn url_of(user: &str, database: &str) -> String {
     format!("postgres://{user}@{}/{database}", guarded().address())
 }
 
-/// What opening says when it fails.
+/// Returns the error of opening a store.
 async fn refusal(url: &str, options: PostgresOptions) -> EngineError {
     match PostgresEngine::connect(url, options).await {
         Ok(_) => panic!("expected an error"),
@@ -32,7 +32,7 @@ async fn refusal(url: &str, options: PostgresOptions) -> EngineError {
     }
 }
 
-/// No error tells the password.
+/// Asserts that no error contains the password.
 fn said(error: EngineError) -> EngineError {
     let text = format!("{error} {error:?}");
     assert!(!text.contains(SECRET) && !text.contains("hunter2"), "{text}");
@@ -64,8 +64,8 @@ async fn a_missing_password_says_where_it_belongs() {
 
 #[tokio::test]
 async fn an_unknown_user_is_named() {
-    let error = refusal(&url_of("nobody_here", "postgres"), PostgresOptions::default()).await;
-    assert_unusable(&error, &["nobody_here", "check user and password"]);
+    let error = refusal(&url_of("missing_role", "postgres"), PostgresOptions::default()).await;
+    assert_unusable(&error, &["missing_role", "check user and password"]);
 }
 
 #[tokio::test]

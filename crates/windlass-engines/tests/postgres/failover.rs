@@ -14,7 +14,7 @@ use windlass_servers::postgres::Server;
 use super::workers::words::{queue, request};
 use super::{Place, claim, enqueue, eventually, make_ready, new_job, quick};
 
-/// A server whose commits wait for its standby.
+/// Starts a server whose commits wait for its standby.
 fn pair() -> (Server, Server) {
     let first = Server::start(&quick()).unwrap();
     let second = first.standby(&quick()).unwrap();
@@ -30,14 +30,15 @@ fn both(first: &Server, second: &Server) -> String {
     format!("postgres://postgres@{}/postgres?target_session_attrs=read-write", ports.join(","))
 }
 
-/// Puts jobs in one by one, each until it is acknowledged, and tells how many were.
+/// Enqueues jobs one by one, each until it is acknowledged, and reports the acknowledged ids.
 async fn produce(engine: Arc<PostgresEngine>, told: watch::Sender<Vec<JobId>>, stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
         let sent = request(vec![new_job()]);
         let answers = loop {
             match engine.enqueue(sent.clone()).await {
                 Ok(answers) => break answers,
-                // may sleep: nobody tells when the other server takes writes, so it asks again and again.
+                // may sleep: no signal says when the other server accepts writes, so the producer repeats
+                // its call.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
@@ -74,7 +75,7 @@ async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_wor
     stop.send_replace(true);
     producing.await.unwrap();
 
-    // Claims need not have reached the standby: what was held either still is or waits again.
+    // Claims need not have reached the standby: each claimed job is either still held or waits again.
     let ends = engine.settle(held.iter().map(success).collect()).await.unwrap();
     let applied = ends.iter().filter(|end| **end == Settled::Applied).count();
     let mut ended = 5 + applied;
@@ -96,11 +97,11 @@ async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_wor
         second.psql(&format!("SELECT count(*), count(DISTINCT id) FROM {}.job_history", place.schema));
     let stored = stored.unwrap();
     let (count, distinct) = stored.split_once('|').unwrap();
-    assert_eq!(count, distinct, "each ended once");
+    assert_eq!(count, distinct, "each job ended once");
 }
 
-/// As somebody does who moves the work to another server without stopping the first: it may be read, and no connection to
-/// it breaks.
+/// The case of an operator who moves the work to another server without stopping the first: the first can
+/// be read, and no connection to it breaks.
 #[tokio::test(flavor = "multi_thread")]
 async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does() {
     let (first, second) = pair();
@@ -108,7 +109,7 @@ async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that
     let periods = Periods { probe_every: Duration::from_millis(200), ..Periods::default() };
     let engine = Arc::new(place.open_with(PostgresOptions { periods, ..place.options() }).await);
     make_ready(&engine).await;
-    // Several connections, of which each would have to fail once.
+    // Several connections, each of which would have to fail once.
     let many = (0..6).map(|_| {
         let engine = Arc::clone(&engine);
         tokio::spawn(async move { engine.enqueue(request(vec![new_job()])).await })
@@ -118,27 +119,27 @@ async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that
     }
     first.psql("ALTER SYSTEM SET default_transaction_read_only = on").unwrap();
     first.psql("SELECT pg_reload_conf()").unwrap();
-    // Whoever comes in now finds it so, and those who were there before have been told.
+    // New sessions find the server read-only, and the existing ones have received the setting.
     let shown = "SHOW default_transaction_read_only";
-    eventually("it takes no writes", || (first.psql(shown).unwrap() == "on").then_some(()));
+    eventually("the first server accepts no writes", || (first.psql(shown).unwrap() == "on").then_some(()));
     second.promote().unwrap();
     let sent = request(vec![new_job()]);
     let refused = engine.enqueue(sent.clone()).await.unwrap_err();
     assert!(refused.is_passing() && refused.to_string().contains("takes no writes"), "{refused}");
-    let answers = engine.enqueue(sent).await.expect("no connection leads to the first any more");
+    let answers = engine.enqueue(sent).await.expect("no connection leads to the first server any more");
     let id = answers[0].job().unwrap();
     let there = format!("SELECT count(*) FROM {}.delayed_jobs WHERE id = {}", place.schema, id.0);
     assert_eq!(second.psql(&there).unwrap(), "1");
     let succeed = claim(&engine, 10).await;
-    assert_eq!(succeed.len(), 7, "all else works there, too");
+    assert_eq!(succeed.len(), 7, "every other call works on the second server, too");
     let listens = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE query SIMILAR TO '(LISTEN|%pg_notify)%{}%' AND pid <> pg_backend_pid()",
         place.schema
     );
-    eventually("it listens where writes go", || (second.psql(&listens).unwrap() == "1").then_some(()));
+    eventually("the engine listens on the server that accepts writes", || (second.psql(&listens).unwrap() == "1").then_some(()));
 }
 
-/// As after a standby that lagged took over, or a backup was played in.
+/// The case after a standby that lagged took over, or after a backup was restored.
 #[tokio::test]
 async fn a_store_that_knows_less_than_this_process_remembers_is_worked_with_as_it_is() {
     let place = Place::shared();

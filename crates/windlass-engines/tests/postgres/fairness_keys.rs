@@ -1,4 +1,5 @@
-//! FairnessKeys on PostgreSQL: what others put in is noticed, and dead rows cost no more with time.
+//! Fairness keys on PostgreSQL: jobs that other processes enqueue are noticed, and dead rows do not make
+//! claims slower with time.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -41,7 +42,7 @@ async fn succeed(engine: &PostgresEngine, claimed: Vec<Claimed>) {
 async fn fairness_keys_of_other_processes_are_noticed_by_the_look() {
     let place = Place::shared();
     let engine = place.ready().await;
-    assert_eq!(claim(&engine, 1).await, [], "from now on it looks at this queue");
+    assert_eq!(claim(&engine, 1).await, [], "from now on the engine scans this queue");
     for (fairness_key, count) in [("a", 40), ("b", 1)] {
         place.sql(&format!(
             "SELECT windlass.enqueue('work', fairness_key => '{fairness_key}') FROM generate_series(1, {count})"
@@ -50,7 +51,7 @@ async fn fairness_keys_of_other_processes_are_noticed_by_the_look() {
     eventually("the queue says that it has fairness keys", || {
         (place.count("windlass.queues WHERE fairness_keys_since IS NOT NULL") == 1).then_some(())
     });
-    assert!(has(&claim(&engine, 2).await, "b"), "they take turns");
+    assert!(has(&claim(&engine, 2).await, "b"), "the fairness keys take turns");
 }
 
 #[tokio::test]
@@ -62,9 +63,9 @@ async fn a_fairness_key_that_another_process_puts_in_gets_its_turn_while_others_
     put(&other, "b", 1).await;
     let start = Instant::now();
     while !has(&claim(&engine, 1).await, "b") {
-        assert!(start.elapsed() < PATIENCE, "b was never served");
+        assert!(start.elapsed() < PATIENCE, "no job of b was claimed");
     }
-    assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "a still has plenty");
+    assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "a still has many jobs");
 }
 
 #[tokio::test]
@@ -91,7 +92,8 @@ async fn a_queue_that_has_had_no_fairness_keys_for_long_takes_no_turns() {
     assert_eq!(claim(&engine, 10).await.len(), 1);
 }
 
-/// A server of its own, because what an old transaction keeps, it keeps of everybody's rows. It counts what each statement reads.
+/// Starts a server of its own, because an old transaction keeps the dead rows of all tests. The server
+/// counts what each statement reads.
 pub(super) fn counting_server() -> (Server, Place) {
     let settings = vec![("shared_preload_libraries".to_owned(), "pg_stat_statements".to_owned())];
     let server = Server::start(&Options { settings, ..quick() }).unwrap();
@@ -100,14 +102,14 @@ pub(super) fn counting_server() -> (Server, Place) {
     (server, place)
 }
 
-/// How many pages claims by turns have read so far. Only claims: what looks read is a part of the time, and on a busy machine all
-/// takes longer and so is looked at more often.
+/// Counts the pages that claims by fairness keys have read so far. Only claims count: the reads of scans
+/// depend on the time, and on a busy machine all takes longer and so is scanned more often.
 fn pages_read_by_claims(place: &Place) -> i64 {
     let text = "SELECT sum(shared_blks_hit + shared_blks_read) FROM pg_stat_statements WHERE query LIKE '-- claim_fairness_keys:%'";
     place.sql(text).parse().unwrap_or(0)
 }
 
-/// What claims of so many have read in each quarter of all jobs, under an old transaction.
+/// Returns what claims of `limit` jobs have read in each quarter of all jobs, under an old transaction.
 async fn read_by_quarters(place: &Place, fairness_keys: &[(&str, usize)], limit: u32) -> Vec<i64> {
     let engine = place.ready().await;
     let old = session(&place.direct).await;
@@ -121,7 +123,7 @@ async fn read_by_quarters(place: &Place, fairness_keys: &[(&str, usize)], limit:
     for _ in 0..4 {
         while ids.len() < all * marks.len() / 4 {
             let jobs = claim(&engine, limit).await;
-            assert!(!jobs.is_empty(), "there are more");
+            assert!(!jobs.is_empty(), "there are more jobs");
             ids.extend(jobs.iter().map(|claimed| claimed.job.id));
             succeed(&engine, jobs).await;
         }
@@ -130,7 +132,7 @@ async fn read_by_quarters(place: &Place, fairness_keys: &[(&str, usize)], limit:
     old.batch_execute("COMMIT").await.unwrap();
     let read: Vec<_> = marks.windows(2).map(|pair| pair[1] - pair[0]).collect();
     println!("each quarter has read: {read:?}");
-    assert!(read[0] > 0, "what claims read is counted");
+    assert!(read[0] > 0, "the reads of claims are counted");
     read
 }
 
@@ -141,7 +143,8 @@ async fn under_an_old_transaction_the_last_claims_of_a_fairness_key_read_no_more
     assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
 }
 
-/// All of the one are older than all of the other, so the oldest that waits lies before everything of the other.
+/// All jobs of one fairness key are older than all jobs of the other, so the oldest waiting job lies before
+/// every job of the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_an_old_transaction_a_fairness_key_is_not_read_again_because_another_has_older_jobs() {
     let (_server, place) = counting_server();
@@ -149,7 +152,7 @@ async fn under_an_old_transaction_a_fairness_key_is_not_read_again_because_anoth
     assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
 }
 
-/// The fairness key has been read far past it, and it is not the oldest that waits.
+/// The fairness key has been read far past the job, and the job is not the oldest that waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_plenty() {
     let place = Place::shared();
@@ -167,16 +170,16 @@ async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_ple
         place.sql("SELECT min(id) FROM windlass.delayed_jobs WHERE fairness_key = 'b' AND locked_at IS NULL");
     let start = Instant::now();
     while !claim(&engine, 2).await.iter().any(|claimed| claimed.job.id.0.to_string() == first) {
-        assert!(start.elapsed() < PATIENCE, "it was never served");
+        assert!(start.elapsed() < PATIENCE, "the late job was never claimed");
     }
-    assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "others still have plenty");
+    assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "other fairness keys still have many jobs");
 }
 
 #[tokio::test]
 async fn a_claim_of_one_passes_by_hundreds_of_lines_that_another_process_has_used_up() {
     let place = Place::shared();
     let (engine, other) = (place.ready().await, place.open().await);
-    assert_eq!(claim(&engine, 1).await, [], "from now on it remembers lines of this queue");
+    assert_eq!(claim(&engine, 1).await, [], "from now on the engine remembers the fairness keys of this queue");
     let jobs: Vec<_> = (0..300).map(|n| of(&format!("s{n:03}"))).collect();
     engine.enqueue(request(jobs)).await.unwrap();
     assert_eq!(claim(&other, 400).await.len(), 300);
@@ -191,7 +194,7 @@ async fn a_process_that_knows_no_fairness_keys_claims_in_plain_order_and_leaves_
     let place = Place::shared();
     let engine = place.ready().await;
     put(&engine, "a", 3).await;
-    // As jobs that were enqueued before the queue had fairness keys: they have none.
+    // Inserts jobs like those that were enqueued before the queue had fairness keys: they have none.
     place.sql(
         "INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload)
          SELECT nextval('windlass.job_ids'), now(), now(), 5, 'main', 'work', '{}' FROM generate_series(1, 5)",

@@ -1,4 +1,5 @@
-//! Gates that are opened by many calls in a row: each goes on where the last one ended, and nobody is left behind.
+//! Gates that are opened by many calls in a row: each continues where the last one ended, and no job is
+//! left behind.
 
 use windlass_core::admin::BatchDone;
 use windlass_core::claim::Claimed;
@@ -30,7 +31,7 @@ async fn phase(engine: &PostgresEngine, job: &Claimed) -> Phase {
     engine.job(job.job.id).await.unwrap().unwrap().phase()
 }
 
-/// Behind the gate, the oldest first, but for the first ten, which run.
+/// Parks jobs behind the gate, the oldest first, except for the first ten, which run.
 async fn with_a_gap_at_the_front(place: &Place) -> (PostgresEngine, Vec<Claimed>) {
     let engine = place.ready().await;
     enqueue(&engine, 260).await;
@@ -83,7 +84,7 @@ async fn who_asks_for_a_few_gets_the_very_oldest_also_while_a_gate_is_being_open
     assert_eq!(phase(&engine, &jobs[0]).await, Phase::Ready);
 }
 
-/// It then lies before the place from which the next call starts.
+/// The locked job then lies before the position from which the next call starts.
 #[tokio::test]
 async fn jobs_that_somebody_had_locked_are_let_through_by_a_later_call() {
     let place = Place::shared();

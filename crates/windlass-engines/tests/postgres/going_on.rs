@@ -1,5 +1,5 @@
-//! Jobs that go on are written as their claim left them, without being read again. Whatever somebody did to their rows meanwhile is seen
-//! all the same.
+//! Jobs that continue are written from the values of their claim, without being read again. Changes that
+//! another session made to their rows meanwhile are noticed all the same.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use windlass_engines::postgres::PostgresEngine;
 use super::locks::own_database;
 use super::{Place, claim, enqueue, new_job, request};
 
-/// Where the first row of a table lies.
+/// The physical place of the first row of a table.
 const FIRST_OF_ALL: &str = "(0,1)";
 
 fn parked(claimed: &Claimed) -> Settlement {
@@ -41,7 +41,8 @@ async fn rows_that_the_server_has_moved_meanwhile_are_found_by_their_numbers() {
     );
 }
 
-/// Whoever locks a row and then writes it leaves its mark on it; whoever only writes it leaves none.
+/// A session that locks a row and then writes it sets the row's `xmax`; a session that only writes it does
+/// not.
 #[tokio::test]
 async fn rows_that_nobody_has_touched_are_written_without_being_locked() {
     let place = Place::shared();
@@ -52,8 +53,9 @@ async fn rows_that_nobody_has_touched_are_written_without_being_locked() {
     assert_eq!(place.count("windlass.delayed_jobs WHERE gate = 'test:gate' AND xmax = '0'::xid"), 5);
 }
 
-/// Half of a page are its jobs as they were before they were claimed; once nobody sees those, their room is used. A database of its own,
-/// so that nobody's old transaction sees them. Without it all but a few have to move.
+/// Half of a page are the row versions of its jobs before the claim; their space is reused once no
+/// transaction sees them. A database of its own, so that no old transaction of another test sees them.
+/// Without the reuse all but a few rows have to move.
 #[tokio::test]
 async fn most_rows_stay_on_their_page() {
     let place = own_database();
@@ -64,7 +66,7 @@ async fn most_rows_stay_on_their_page() {
         engine.enqueue(request(jobs.clone())).await.unwrap();
     }
     let page = "(ctid::text::point)[0] AS page";
-    // Before they are claimed: whoever reads them later by an index, or all of them, clears the pages.
+    // Recorded before the claim: a later read by an index, or of the whole table, prunes the pages.
     place.sql(&format!("CREATE TABLE windlass.put_in AS SELECT id, {page} FROM windlass.delayed_jobs"));
     // The first two of such claims look ahead.
     claim(&engine, 1_000).await;
@@ -76,7 +78,7 @@ async fn most_rows_stay_on_their_page() {
     assert!(moved <= 300, "{moved} of 1,000");
 }
 
-/// They were locked and written by whoever opened the gate, and bear its mark.
+/// The transaction that opened the gate locked and wrote the rows, and set their `xmax`.
 #[tokio::test]
 async fn what_was_behind_a_gate_is_not_passed_by_by_the_later_of_two_claims() {
     let place = Place::shared();
@@ -87,7 +89,7 @@ async fn what_was_behind_a_gate_is_not_passed_by_by_the_later_of_two_claims() {
     engine.open_gate(&Gate::named("test:gate"), 200).await.unwrap();
     let (first, second) = tokio::join!(claim(&engine, 50), claim(&engine, 50));
     assert_eq!((first.len(), second.len()), (50, 50));
-    // From now on the later one passes by what is locked.
+    // From now on the later claim skips locked rows.
     let (first, second) = tokio::join!(claim(&engine, 50), claim(&engine, 50));
     assert_eq!((first.len(), second.len()), (50, 50));
 }
@@ -117,12 +119,12 @@ async fn one_that_goes_on_twice_lands_once_and_says_so_both_times() {
     enqueue(&engine, 2).await;
     let jobs = claim(&engine, 2).await;
     assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 2]);
-    assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 2], "it was so");
+    assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 2], "the jobs were parked already");
     assert_eq!(place.sql("SELECT DISTINCT holds FROM windlass.delayed_jobs"), "1");
 }
 
-/// The row is where it was, but belongs to the next claim: what this process remembers of the first one is worth nothing. A database of
-/// its own, so that what is deleted makes room at once.
+/// The row is where it was, but belongs to the next claim: this process's cached ctid of the first claim is
+/// worthless. A database of its own, so that deleted rows free their space at once.
 #[tokio::test]
 async fn a_claim_that_was_taken_away_and_given_again_parks_nothing() {
     let place = own_database();
@@ -141,7 +143,7 @@ async fn a_claim_that_was_taken_away_and_given_again_parks_nothing() {
     assert_eq!(park(&other, &second).await, [Settled::Applied]);
 }
 
-/// A word about progress makes a new version of the row, somewhere else.
+/// Storing progress writes a new version of the row, at another place.
 #[tokio::test]
 async fn a_job_that_has_told_of_its_progress_and_is_tried_again_keeps_what_it_told() {
     let place = Place::shared();
@@ -160,7 +162,7 @@ async fn a_job_that_has_told_of_its_progress_and_is_tried_again_keeps_what_it_to
     assert_eq!(place.sql("SELECT DISTINCT failures FROM windlass.delayed_jobs"), "1");
 }
 
-/// The server may write a row anew where it was before.
+/// The server may write a new version of a row at the place of the old one.
 #[tokio::test]
 async fn a_row_that_lies_where_it_was_claimed_but_is_another_claims_is_left_alone() {
     let place = own_database();
@@ -176,7 +178,7 @@ async fn a_row_that_lies_where_it_was_claimed_but_is_another_claims_is_left_alon
         }
         place.sql("VACUUM windlass.delayed_jobs");
     }
-    assert_eq!(place.count(is_back), 1, "the test must bring the row back to its place");
+    assert_eq!(place.count(is_back), 1, "expected the test to bring the row back to its place");
     assert_eq!(park(&engine, &jobs).await, [Settled::ClaimLost]);
     assert_eq!(place.count("windlass.delayed_jobs WHERE gate IS NULL AND token IS NOT NULL"), 1);
 }

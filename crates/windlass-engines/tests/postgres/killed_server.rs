@@ -1,4 +1,4 @@
-//! The server is killed and comes back. The same under load is in `tests/torture/`.
+//! The server is killed and comes back. `tests/torture/` does this under load.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
     assert!(error.is_passing(), "{error:?}");
     server.restart().unwrap();
     let claimed: Vec<_> = claim(&engine, 10).await.iter().map(|claimed| claimed.job.id).collect();
-    assert_eq!(claimed, ids, "what was acknowledged is there");
+    assert_eq!(claimed, ids, "the acknowledged jobs are there");
     let lease = Duration::from_secs(30);
     assert!(matches!(
         engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),

@@ -1,4 +1,5 @@
-//! Leases and other sessions: who writes under a lease in a transaction of its own, and who waits for one in another process.
+//! Leases and other sessions: a transaction of the application that writes under a lease, and a process
+//! that waits for a lease of another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +32,11 @@ fn request() -> LeaseRequest {
 async fn take(engine: &PostgresEngine) -> LeaseFence {
     match engine.take_leases(&request()).await.unwrap()[..] {
         [Taking::Taken(term, _)] => LeaseFence { duty: rescue(), term },
-        ref other => panic!("expected it to be free, got {other:?}"),
+        ref other => panic!("expected the lease to be free, got {other:?}"),
     }
 }
 
-/// A write under a lease, as core's page on leases shows it.
+/// Returns a write under a lease, as core's page on leases shows it.
 fn write_under(lease: &LeaseFence) -> String {
     format!(
         "INSERT INTO windlass.ledger SELECT 1 WHERE EXISTS (SELECT 1 FROM windlass.background_job_leases
@@ -59,7 +60,7 @@ async fn a_transaction_under_a_term_keeps_the_next_one_waiting_and_heartbeats_pa
     let heartbeat = Renewal { lease: lease.clone(), metadata: None };
     assert_eq!(engine.renew_leases(&[heartbeat]).await.unwrap(), [Renewed::Kept]);
     assert_eq!(engine.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
-    let next = timeout(PATIENCE, engine.take_leases(&request())).await.expect("nobody waits for it").unwrap();
+    let next = timeout(PATIENCE, engine.take_leases(&request())).await.expect("the request does not wait for the writer").unwrap();
     assert_eq!(next, [Taking::Busy], "the next term does not begin");
     writer.batch_execute("COMMIT").await.unwrap();
     take(&engine).await;
@@ -113,7 +114,7 @@ async fn a_renewal_is_on_disk_before_it_is_answered() {
     let place = Place::shared();
     let engine = place.open().await;
     let lease = take(&engine).await;
-    // What the commit of each statement on the table was told to wait for.
+    // Records which durability the commit of each statement on the table waited for.
     place.sql(
         "CREATE TABLE windlass.seen (setting text);
          CREATE FUNCTION windlass.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -125,13 +126,13 @@ async fn a_renewal_is_on_disk_before_it_is_answered() {
     assert_eq!(place.sql("SELECT DISTINCT setting FROM windlass.seen"), "on");
 }
 
-/// Hears only of leases.
+/// Receives only hints about leases.
 struct Listener(Sender<DutyName>);
 
 impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         if let Hint::Lease(duty) = hint {
-            self.0.try_send(duty).expect("a handful of hints fit in");
+            self.0.try_send(duty).expect("the channel has space for a few hints");
         }
     }
 }
@@ -155,7 +156,7 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
     take(&waits).await;
 }
 
-/// Asks until it is granted, and tells how long that took.
+/// Requests the lease until it is granted, and returns how long that took.
 async fn take_when_free(engine: &PostgresEngine, expiry: Duration) -> (LeaseFence, Duration) {
     let begun = std::time::Instant::now();
     loop {
@@ -175,7 +176,7 @@ async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_exp
     let (old, _) = take_when_free(&silent, expiry).await;
     assert_eq!(waits.leases_hold(std::slice::from_ref(&old)).await.unwrap(), [true]);
     let (new, took) = take_when_free(&waits, expiry).await;
-    // The lease began before we began to wait; on a slow machine much of it may have gone by then.
+    // The lease began before the wait began; on a slow machine much of it may have passed by then.
     assert!(new.term.fence >= old.term.fence + 500_000, "a fence is no lower than the time in microseconds");
     assert!(took < expiry + Duration::from_secs(10), "{took:?}");
     assert_eq!(silent.leases_hold(&[old]).await.unwrap(), [false]);
@@ -197,16 +198,16 @@ async fn as_many_locks_as_a_call_may_be_about_are_taken_and_given_back_by_one_st
     assert_eq!(other.lock_duties(&first).await.unwrap(), [true]);
     let taken = one.lock_duties(&all).await.unwrap();
     assert!(!taken[0] && taken[1..].iter().all(|taken| *taken), "{taken:?}");
-    assert_eq!(one.lock_duties(&all).await.unwrap(), taken, "they are kept");
+    assert_eq!(one.lock_duties(&all).await.unwrap(), taken, "the locks are kept");
     assert_eq!(other.lock_duties(&wants(1, &duties)).await.unwrap().iter().filter(|has| **has).count(), 1);
     one.unlock_duties(WorkerId::from_random(2), &duties).await.unwrap();
     assert!(
         other.lock_duties(&wants(1, &duties)).await.unwrap().iter().all(|has| *has),
-        "each was taken once"
+        "each lock was taken once"
     );
 }
 
-/// Asks for the lock of a duty until it is granted.
+/// Requests the lock of a duty until it is granted.
 async fn lock(engine: &PostgresEngine, worker: u128, duty: &str) {
     let request = LockRequest {
         worker: WorkerId::from_random(worker),
@@ -214,16 +215,17 @@ async fn lock(engine: &PostgresEngine, worker: u128, duty: &str) {
         good_for: Duration::from_secs(600),
     };
     let asking = async {
-        // A session that was ended is made anew, and a lock is free when the server has noticed.
+        // The engine replaces a session that was ended, and a lock is free when the server has noticed the
+        // end.
         while !engine.lock_duties(&request).await.is_ok_and(|has| has == [true]) {
-            // may sleep: nobody is told that a lock is free.
+            // may sleep: no signal says that a lock is free.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, asking).await.expect("it is free");
+    timeout(PATIENCE, asking).await.expect("the lock is free");
 }
 
-/// Which locks are known, and whose they are.
+/// Returns the known locks with their owners.
 async fn owners(engine: &PostgresEngine) -> Vec<(String, Option<WorkerId>)> {
     let worker = |holder: LockHolder| holder.noted.map(|(worker, _)| worker);
     let owner = |lock: LockRecord| (lock.duty.to_string(), lock.holder.and_then(worker));
@@ -241,28 +243,29 @@ async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
     let [LockRecord { duty, holder: Some(LockHolder { session, noted: Some((worker, since)) }) }] =
         &read.locks[..]
     else {
-        panic!("expected one that somebody has, got {:?}", read.locks)
+        panic!("expected a lock with an owner, got {:?}", read.locks)
     };
     assert_eq!((duty.as_str(), *worker), ("totals", WorkerId::from_random(1)));
     assert!(before.now <= *since && *since <= read.now, "{since} between {} and {}", before.now, read.now);
     let named = |duty: &str, worker: Option<u128>| (duty.to_owned(), worker.map(WorkerId::from_random));
-    // The page tells how to ask by hand.
+    // The page says how to query the locks in SQL.
     let page = include_str!("../../../../docs/coordination.md");
-    let by_hand = page.split("```sql").nth(1).and_then(|rest| rest.split("```").next()).expect("it is there");
+    let by_hand = page.split("```sql").nth(1).and_then(|rest| rest.split("```").next()).expect("the page has a query");
     assert!(place.sql(by_hand).starts_with("totals|"), "{}", place.sql(by_hand));
     lock(&one, 2, "rest").await;
     assert_eq!(owners(&other).await, [named("rest", Some(2)), named("totals", Some(1))], "of one session");
     place.sql(&format!("SELECT pg_terminate_backend({session})"));
     lock(&other, 3, "totals").await;
-    assert_eq!(owners(&one).await, [named("rest", None), named("totals", Some(3))], "they went with it");
+    assert_eq!(owners(&one).await, [named("rest", None), named("totals", Some(3))], "the locks went with the session");
     other
         .unlock_duties(WorkerId::from_random(3), &[DutyName::parse("totals").unwrap()])
         .await
         .expect("the server is up");
-    assert_eq!(owners(&one).await, [named("rest", None), named("totals", None)], "nobody has them");
+    assert_eq!(owners(&one).await, [named("rest", None), named("totals", None)], "no session has them");
 }
 
-/// As somebody does who repacks tables: the note is for people, and the duty does not wait for it.
+/// The case of an operator who repacks tables: the table of notes is for operators, and the duty does not
+/// wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_has_locked_the_table_of_notes_keeps_nobody_from_a_duty() {
     let place = Place::shared();
@@ -281,7 +284,7 @@ async fn whoever_has_locked_the_table_of_notes_keeps_nobody_from_a_duty() {
         duties: vec![DutyName::parse("totals").unwrap()],
         good_for: Duration::from_secs(600),
     };
-    assert_eq!(other.lock_duties(&held).await.unwrap(), [false], "its session goes on and has it");
+    assert_eq!(other.lock_duties(&held).await.unwrap(), [false], "its session continues and has the lock");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

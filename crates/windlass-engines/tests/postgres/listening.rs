@@ -1,5 +1,5 @@
-//! How one process learns what another one has put in: by a notification, also after its listener was cut off, and by
-//! looking when there is no listener.
+//! How a process learns of the jobs that another one has enqueued: by a notification, also after its
+//! listener was disconnected, and by polling when there is no listener.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use windlass_servers::proxy::Proxy;
 
 use super::{Place, WORKER, claim, enqueue, eventually, queue, server};
 
-/// An engine that waits for work, and one that puts some in.
+/// An engine that waits for work, and an engine that enqueues jobs.
 pub(super) struct Pair {
     pub(super) waits: PostgresEngine,
     pub(super) other: PostgresEngine,
@@ -25,14 +25,15 @@ impl Pair {
         Self { waits, other, hints }
     }
 
-    /// One finds nothing and says that it waits; what the other puts in then wakes it, and it claims it.
+    /// Asserts that a notification wakes the idle engine: it finds nothing and registers as idle; a job
+    /// that the other enqueues then wakes it, and it claims the job.
     pub(super) async fn assert_wakes(&self, place: &Place) {
         assert!(claim(&self.waits, 10).await.is_empty());
         until_marked(place);
         self.assert_hears().await;
     }
 
-    /// The same for one that cannot say that it waits.
+    /// Asserts that an engine that cannot register as idle finds the job.
     pub(super) async fn assert_finds(&self) {
         assert!(claim(&self.waits, 10).await.is_empty());
         self.assert_hears().await;
@@ -46,17 +47,18 @@ impl Pair {
     }
 }
 
-/// No look comes to the help of a listener.
+/// Returns periods in which no poll helps a listener.
 pub(super) fn blind() -> Periods {
     Periods { look_every: Duration::from_secs(3600), looks_after_mark: Vec::new(), ..Periods::default() }
 }
 
-/// Waits until somebody is known to wait.
+/// Waits until a worker is registered as idle.
 fn until_marked(place: &Place) {
     eventually("it waits", || (place.count("windlass.waiting") == 1).then_some(()));
 }
 
-/// The sessions that listen, by their numbers. What such a session said last is that it listens, or something to itself.
+/// Returns the sessions that listen, by their process ids. The last statement of such a session is the
+/// `LISTEN`, or one for its own bookkeeping.
 fn listeners(place: &Place) -> Vec<String> {
     let numbers = format!(
         "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query SIMILAR TO '(LISTEN|NOTIFY) %{}%'",
@@ -65,12 +67,13 @@ fn listeners(place: &Place) -> Vec<String> {
     place.sql(&numbers).lines().map(str::to_owned).collect()
 }
 
-/// Waits until the one engine that listens does. Gives its session.
+/// Waits until the only engine that listens does so. Returns its session.
 pub(super) fn until_listening(place: &Place) -> String {
     until_listening_anew(place, "none")
 }
 
-/// The same, in another session than the one before, which the server may not have given up yet.
+/// Waits until the engine listens in another session than before; the server may not have ended the old one
+/// yet.
 fn until_listening_anew(place: &Place, before: &str) -> String {
     eventually("it listens", || listeners(place).into_iter().find(|session| session != before))
 }
@@ -78,10 +81,11 @@ fn until_listening_anew(place: &Place, before: &str) -> String {
 /// Waits until this session has ended.
 fn until_ended(place: &Place, session: &str) {
     let there = format!("pg_stat_activity WHERE pid = {session}");
-    eventually("it has ended", || (place.count(&there) == 0).then_some(()));
+    eventually("the session has ended", || (place.count(&there) == 0).then_some(()));
 }
 
-/// A pair whose first listens through a proxy, and does everything else without; and the session in which it listens.
+/// Opens a pair whose first engine listens through a proxy and does everything else without it. Returns the
+/// session in which it listens, too.
 async fn listening_through_a_proxy(periods: Periods) -> (Pair, Place, Proxy, String) {
     let proxy = Proxy::start(server().address()).unwrap();
     let place = Place::on(server().url());
@@ -121,8 +125,8 @@ async fn a_listener_whose_peer_falls_silent_notices_it_and_listens_again() {
     let (pair, place, proxy, session) = listening_through_a_proxy(periods).await;
     let connections = proxy.connections();
     proxy.freeze(true);
-    eventually("it connects again", || (proxy.connections() > connections).then_some(()));
-    // What was frozen stays so for ever; a way around it opens.
+    eventually("the listener connects again", || (proxy.connections() > connections).then_some(()));
+    // The frozen connection stays frozen for ever; a new connection opens.
     proxy.cut_all();
     proxy.freeze(false);
     until_listening_anew(&place, &session);

@@ -1,5 +1,5 @@
-//! Other sessions are in the way: time-outs, sessions that are ended, too few connections, and callers who
-//! give up early. The engine goes on, and leaves nothing open.
+//! Other sessions block the engine: timeouts, sessions that are ended, too few connections, and callers
+//! that abandon a call. The engine continues, and leaves no transaction open.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,14 +28,14 @@ use super::{
     server, session,
 };
 
-/// A place whose sessions have other settings than usual.
+/// Creates a place whose sessions have other settings than usual.
 pub(super) fn with_settings(settings: &str) -> Place {
     let place = Place::on(server().url());
     let settings = settings.replace(' ', "%20").replace('=', "%3D");
     Place { url: format!("{}?options={settings}", place.url), ..place }
 }
 
-/// A database of its own, so that all its sessions are ours.
+/// Creates a database of its own, so that all its sessions are ours.
 pub(super) fn own_database() -> Place {
     let name = format!("own_{:016x}", fastrand::u64(..));
     Place::on(server().create_database(&name).unwrap())
@@ -53,7 +53,8 @@ pub(super) fn keyed(key: &str) -> NewJob {
     NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..new_job() }
 }
 
-/// Sessions that wait for a lock for longer than the test takes to see it, on however busy a machine.
+/// Settings of sessions that wait for a lock for longer than the test takes to see it, on however busy a
+/// machine.
 pub(super) const PATIENT: &str = "-c lock_timeout=10min -c statement_timeout=10min";
 
 pub(super) fn until_waiting(place: &Place, count: u64, what: &str) {
@@ -79,8 +80,8 @@ async fn whoever_holds_one_job_of_a_batch_holds_up_no_other_and_makes_no_deadloc
     let settler = Arc::clone(&engine);
     let settling = tokio::spawn(async move { settler.settle(batch).await });
     until_waiting(&place, 1, "the engine waits for the second");
-    // The first is settled already, so nobody waits for anybody. If it were not, the server would end this session as
-    // one of two in a deadlock.
+    // The first job is settled already, so neither session waits for the other. Otherwise the server would
+    // end this session as one of two in a deadlock.
     other.batch_execute(&lock(ids[0])).await.unwrap();
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(settling.await.unwrap().unwrap(), [Settled::Applied; 2]);
@@ -98,29 +99,30 @@ async fn a_worker_that_stands_still_inside_a_transaction_is_rescued_after_the_se
     let id = enqueue(&others, 1).await[0];
     let held = super::claimed(others.claim(claim_request(worker, 1)).await.unwrap());
     let batch = retries(held);
-    // It has the row of its job, and can neither go on nor let go.
+    // The session has locked the row of its job, and can neither continue nor release it.
     let in_the_way = session(&place.direct).await;
     let lock = format!("BEGIN; SELECT 1 FROM {}.delayed_jobs WHERE id = {} FOR UPDATE", place.schema, id.0);
     in_the_way.batch_execute(&lock).await.unwrap();
     let (settler, copy) = (Arc::clone(&frozen), batch.clone());
     let settling = tokio::spawn(async move { settler.settle(copy).await });
-    until_waiting(&place, 1, "it waits for its own job");
+    until_waiting(&place, 1, "the engine waits for its own job");
     proxy.freeze(true);
     in_the_way.batch_execute("ROLLBACK").await.unwrap();
     let rescue = || RescueRequest { silent: vec![Suspicion { worker, beats: 0 }], crashes_max: 3, limit: 10 };
     let start = Instant::now();
     while others.rescue(rescue()).await.unwrap().returned != [id] {
         enqueue(&others, 1).await;
-        assert_eq!(claim(&others, 1).await.len(), 1, "others are not held up");
-        assert!(start.elapsed() < super::PATIENCE, "the server ends a transaction that stands still");
+        assert_eq!(claim(&others, 1).await.len(), 1, "other jobs are not delayed");
+        assert!(start.elapsed() < super::PATIENCE, "the server ends an idle transaction");
     }
     proxy.freeze(false);
     let error = settling.await.unwrap().unwrap_err();
-    assert!(error.is_passing(), "trying again helps: {error:?}");
+    assert!(error.is_passing(), "a repeat helps: {error:?}");
     assert_eq!(settle_surely(&*frozen, batch).await, [Settled::ClaimLost]);
 }
 
-/// The server says it in place of an answer, if the next statement was on its way already. Who stood still goes on.
+/// The server sends this error in place of an answer if the next statement was sent already. The idle
+/// client continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_the_server_ended_for_its_silence_is_made_again() {
     let place = Place::on(server().url());
@@ -151,7 +153,7 @@ async fn successes_beside_one_whose_row_somebody_holds_are_stored() {
     other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
     let error = engine.settle(batch.clone()).await.unwrap_err();
     assert!(unavailable(&error), "{error:?}");
-    assert_eq!(place.count(&format!("{}.delayed_jobs", place.schema)), 1, "only the one that is held");
+    assert_eq!(place.count(&format!("{}.delayed_jobs", place.schema)), 1, "only the job that is held");
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied; 3]);
 }
@@ -187,7 +189,7 @@ async fn a_gate_whose_last_job_somebody_holds_does_not_say_that_there_is_more_to
     other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
     let first = engine.open_gate(&gate, 10).await.unwrap();
     assert_eq!(first.changed, 1);
-    assert!(!engine.open_gate(&gate, 10).await.unwrap().more, "asking on would be busy polling");
+    assert!(!engine.open_gate(&gate, 10).await.unwrap().more, "further calls would be busy polling");
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(engine.open_gate(&gate, 10).await.unwrap().changed, 1);
 }
@@ -243,7 +245,7 @@ async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
     while start.elapsed() < Duration::from_secs(3) || workers.put_in() < 100 || ended <= 50 {
         let row = other.query_one(end, &[]).await.unwrap();
         ended += row.get::<_, i64>(0);
-        // may sleep: between two blows something must happen.
+        // may sleep: calls must make progress between two terminations.
         tokio::time::sleep(Duration::from_millis(fastrand::u64(10..80))).await;
     }
     workers.shared_ledger.fault(FaultKind::StoreAway, || ());
@@ -251,7 +253,7 @@ async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
     assert!(verdict.is_clean(), "{verdict}");
 }
 
-/// Something that a caller may ask for.
+/// Makes one of the engine's calls, chosen by a number.
 async fn any_call(engine: Arc<PostgresEngine>, rng: u8) -> Result<()> {
     let key = format!("key {}", fastrand::u8(..5));
     match rng {

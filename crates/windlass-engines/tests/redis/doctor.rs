@@ -1,4 +1,4 @@
-//! A check-up of real servers names what is wrong with them.
+//! The doctor checks real servers and names what is wrong with them.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use windlass_engines::redis::{Finding, Grade, RedisEngine, RedisOptions};
 
 use crate::place::{Place, ask, enqueue, generation, server};
 
-/// This version has users and cannot be asked for their rights; those before it have none, and later ones tell.
+/// This version has users and cannot report their rights; earlier versions have none, and later ones report
+/// them.
 const TELLS_NO_RIGHTS: u32 = 6;
 
 async fn examine(place: &Place) -> Vec<Finding> {
@@ -24,7 +25,7 @@ fn assert_grade(findings: &[Finding], what: &str, grade: Grade) {
     assert_eq!(finding.advice.is_none(), grade == Grade::Good, "{finding:?}");
 }
 
-/// Waits until INFO says so.
+/// Waits until `INFO` reports a field.
 fn wait_for(url: &str, field: &str) {
     let began = Instant::now();
     while !ask::<String>(url, &["INFO"]).contains(field) {
@@ -41,7 +42,7 @@ async fn a_fresh_server_is_in_good_health_and_stays_untouched() {
     let findings = examine(&place).await;
     assert!(findings.len() >= 14, "{findings:?}");
     for finding in &findings {
-        // The machine that runs the tests may be slow or full; that is no fault of the check-up.
+        // The machine that runs the tests may be slow or full; that is no fault of the check.
         if finding.about == "rights" && generation(&place.url) == TELLS_NO_RIGHTS {
             assert_eq!(finding.grade, Grade::Unread, "{finding:?}");
         } else if !["latency", "memory", "forks", "slow commands"].contains(&finding.about) {
@@ -63,7 +64,7 @@ async fn a_server_that_drops_keys_or_is_full_is_told() {
     ask::<()>(&place.url, &["CONFIG", "SET", "maxmemory", "100kb"]);
     let findings = examine(&place).await;
     assert_grade(&findings, "memory", Grade::Bad);
-    assert_eq!(findings[0].grade, Grade::Bad, "the worst comes first");
+    assert_eq!(findings[0].grade, Grade::Bad, "the worst finding comes first");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +78,7 @@ async fn what_can_be_lost_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_failed_is_told() {
-    // A folder lies where the snapshot should go.
+    // A folder has the name of the snapshot file.
     let server = server(&[("dbfilename", "in-the-way")]);
     std::fs::create_dir(server.folder().join("in-the-way")).unwrap();
     let place = Place::on(server.url());
@@ -172,7 +173,7 @@ async fn commands_that_kept_everybody_waiting_are_told_with_whose_they_were() {
         "{finding:?}"
     );
     let others = examine(&Place::on(server.url())).await;
-    assert!(about(&others, "slow commands").found.contains("somebody else"), "{others:?}");
+    assert!(about(&others, "slow commands").found.contains("another client"), "{others:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

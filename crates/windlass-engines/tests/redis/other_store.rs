@@ -1,4 +1,4 @@
-//! The server comes back empty or older than it was, or another one takes its place.
+//! The server comes back empty or older than it was, or another server takes its place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +34,9 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
     let held = claim(&engine, 1).await.remove(0);
     ask::<()>(&server.url(), &["FLUSHALL"]);
     let answers = engine.enqueue(request(1)).await.unwrap();
-    assert!(answers[0].job().is_ok(), "queues and types are there again: {answers:?}");
-    assert_one_alarm(&place, "the store is another one than was opened");
-    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "what was there is gone, and not counted");
+    assert!(answers[0].job().is_ok(), "queues and types are declared again: {answers:?}");
+    assert_one_alarm(&place, "the store was replaced: the data of the former store");
+    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "the earlier jobs are gone, and not counted");
     let lease = card(WORKER).lease;
     assert_eq!(
         engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
@@ -47,7 +47,7 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
     engine.register(card(WorkerId::from_random(7))).await.unwrap();
 }
 
-/// Whoever watches the log learns of it, once.
+/// Asserts that the log has exactly one error about it.
 fn assert_one_alarm(place: &Place, words: &str) {
     let raised = alarms::about(&place.namespace);
     assert!(matches!(&raised[..], [one] if one.contains(words)), "{raised:?}");
@@ -61,15 +61,15 @@ async fn how_often_a_store_was_emptied_and_when_last_can_be_asked_later_and_by_o
     assert_eq!(engine.replaced().await.unwrap(), None);
     let losses = async || {
         let findings = RedisEngine::examine(&place.url, place.options()).await.unwrap();
-        findings.into_iter().find(|finding| finding.about == "losses").expect("it is looked at").grade
+        findings.into_iter().find(|finding| finding.about == "losses").expect("the topic is checked").grade
     };
     assert_eq!(losses().await, Grade::Good);
     for times in 1..=2 {
         let before = engine.now().await.unwrap();
         ask::<()>(&server.url(), &["FLUSHALL"]);
-        // Both notice, and it counts once.
+        // Both engines notice it, and it counts once.
         let after = [engine.now().await.unwrap(), other.now().await.unwrap()];
-        let replaced = other.replaced().await.unwrap().expect("it was emptied");
+        let replaced = other.replaced().await.unwrap().expect("the store was emptied");
         assert_eq!(replaced.times, times);
         assert!(
             before <= replaced.last && replaced.last <= after[1].plus(Duration::from_secs(1)),
@@ -88,7 +88,7 @@ async fn a_store_that_is_emptied_twice_in_a_row_gives_no_number_again() {
     let known = enqueue(&engine, 5).await.pop().unwrap();
     for _ in 0..2 {
         ask::<()>(&server.url(), &["FLUSHALL"]);
-        // It notices, and puts nothing in.
+        // This call notices it, and enqueues nothing.
         let lease = card(WORKER).lease;
         assert_eq!(
             engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
@@ -98,7 +98,8 @@ async fn a_store_that_is_emptied_twice_in_a_row_gives_no_number_again() {
     assert!(enqueue(&engine, 1).await[0] > known);
 }
 
-/// Waits until a replica has everything. A server knows what is to be waited for by the last write of the same connection.
+/// Waits until a replica has all writes. For the server, the last write of the same connection decides what
+/// to wait for.
 fn reaches_a_replica(url: &str) {
     let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut waiting = redis::pipe();
@@ -137,11 +138,11 @@ async fn a_replica_that_lags_behind_is_not_asked_whether_a_job_was_stored() {
     let place = Place::on(format!("{},{}", proxy.url(&primary.url()), replica.address()));
     let engine = place.ready().await;
     reaches_a_replica(&primary.url());
-    // It follows nobody any more, and answers questions from what it has.
+    // The replica follows no server any more, and answers from its own data.
     ask::<()>(&replica.url(), &["REPLICAOF", "127.0.0.1", "1"]);
     let stored = request(1);
     let answers = engine.enqueue(stored.clone()).await.unwrap();
-    // The next connection is tried with the next host.
+    // The next connection tries the next host.
     proxy.cut_all();
     let receipt = once_it_is_back(async || engine.receipt(stored.request).await).await;
     assert_eq!(receipt, Some(answers));
@@ -154,7 +155,8 @@ async fn a_store_that_could_not_be_opened_anew_at_first_is_opened_by_the_next_ca
     let place = Place::on(server.url());
     let engine = place.ready().await;
     ask::<()>(&server.url(), &["FLUSHALL"]);
-    // Another process makes the namespace anew and declares nothing, and then nothing can be declared for a while.
+    // Another process creates the namespace anew and declares nothing, and then no declaration is possible
+    // for a while.
     place.open_with(place.options()).await;
     ask::<()>(&server.url(), &["CONFIG", "SET", "maxmemory", "1"]);
     let error = engine.now().await.unwrap_err();
@@ -164,10 +166,10 @@ async fn a_store_that_could_not_be_opened_anew_at_first_is_opened_by_the_next_ca
     assert!(answers[0].job().is_ok(), "its type is declared again: {answers:?}");
 }
 
-/// So often a store is emptied while others put jobs in.
+/// How often a store is emptied while other processes enqueue jobs.
 const EMPTIED: usize = 20;
 
-/// Puts jobs in until told to stop. Gives the first answer that is not a job.
+/// Enqueues jobs until it is stopped. Returns the first answer that is not a job.
 async fn put_in_until(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) -> Option<String> {
     while !stop.load(Ordering::SeqCst) {
         let answers = match engine.enqueue(request(1)).await {
@@ -192,10 +194,10 @@ async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() 
     for _ in 0..EMPTIED {
         let url = server.url();
         tokio::task::spawn_blocking(move || ask::<()>(&url, &["FLUSHALL"])).await.unwrap();
-        // Once it holds jobs again, its queues and types are there.
+        // As soon as the store contains jobs again, its queues and types are declared.
         let start = Instant::now();
         while engine.queues().await.unwrap().first().is_none_or(|queue| queue.counts.ready == 0) {
-            assert!(start.elapsed() < PATIENCE, "expected somebody to put a job in");
+            assert!(start.elapsed() < PATIENCE, "expected a process to enqueue a job");
             tokio::task::yield_now().await;
         }
     }
@@ -205,8 +207,8 @@ async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() 
     }
 }
 
-/// A server that knows nothing of what happened after its snapshot: another type was declared, the job that ran has ended,
-/// and three jobs came. Gives the job that ran, and the last of those that came.
+/// The server has lost everything after its snapshot: another type was declared, the running job has ended,
+/// and three jobs were enqueued. Returns the job that ran, and the last of the three.
 async fn comes_back_older(
     server: &mut Server,
     engine: &RedisEngine,
@@ -244,12 +246,12 @@ async fn a_store_that_comes_back_older_raises_an_alarm_by_the_numbers_of_jobs_an
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
     let id = answers[0].job().expect("the type that the snapshot does not know is declared again");
     assert_one_alarm(&place, "the store came back older than it was");
-    assert!(id > last, "{id:?} was given before, up to {last:?}");
+    assert!(id > last, "{id:?} was issued before, up to {last:?}");
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     let other = WorkerId::from_random(7);
     engine.register(card(other)).await.unwrap();
     let again = claimed(engine.claim(ClaimRequest { worker: other, ..claim_request(5) }).await.unwrap());
-    assert_eq!(again.first().map(|claimed| claimed.job.id), Some(ran), "what the snapshot holds goes on");
+    assert_eq!(again.first().map(|claimed| claimed.job.id), Some(ran), "the jobs of the snapshot continue");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,7 +259,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
     let mut server = server(&[("appendonly", "no")]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
-    // Another one, which has put nothing in, and so knows no numbers of jobs.
+    // Another process, which has enqueued nothing, and so knows no job ids.
     let worker = place.open_with(place.options()).await;
     let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease, idle: false };
     ask::<()>(&server.url(), &["SAVE"]);
@@ -268,11 +270,11 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
         server.kill().unwrap();
         server.restart().unwrap();
     });
-    assert_eq!(store_epoch(), before, "the snapshot was taken of this store");
+    assert_eq!(store_epoch(), before, "the snapshot is of the same store");
     let answer = once_it_is_back(async || worker.extend(beat).await).await;
-    assert_eq!(answer, Liveness::Dead, "it starts over");
-    assert_ne!(store_epoch(), before, "and everybody else notices");
-    assert_eq!(once_it_is_back(async || engine.workers().await).await, [], "and the worker is let out");
+    assert_eq!(answer, Liveness::Dead, "the worker must register again");
+    assert_ne!(store_epoch(), before, "and every other process notices");
+    assert_eq!(once_it_is_back(async || engine.workers().await).await, [], "and the worker is removed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,15 +282,15 @@ async fn no_number_is_given_again_that_somebody_knows_who_was_not_the_first_to_n
     let mut server = server(&[("appendonly", "no")]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
-    // It has put nothing in, and so knows no numbers of jobs. But it is the first to notice.
+    // It has enqueued nothing, and so knows no job ids. But it is the first to notice.
     let worker = place.open_with(place.options()).await;
     let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease, idle: false };
     let (_, last) = comes_back_older(&mut server, &engine, async || {
         worker.extend(beat).await.unwrap();
     })
     .await;
-    assert_eq!(once_it_is_back(async || worker.extend(beat).await).await, Liveness::Dead, "it has noticed");
+    assert_eq!(once_it_is_back(async || worker.extend(beat).await).await, Liveness::Dead, "the worker has noticed");
     let request = request(1);
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
-    assert!(answers[0].job().unwrap() > last, "{answers:?} was given before, up to {last:?}");
+    assert!(answers[0].job().unwrap() > last, "{answers:?} was issued before, up to {last:?}");
 }

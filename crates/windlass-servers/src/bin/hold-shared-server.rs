@@ -1,5 +1,6 @@
-//! For the tests of what is left behind: starts the shared server, prints its URL, and ends when its input does.
-//! With `--child`, a child waits for the same, and the server stays for it.
+//! A helper program for the tests of what servers leave behind. It starts the shared server, prints its
+//! URL, and ends when its input closes. With `--child`, a child process waits for the same, and the server
+//! stays until the child ends.
 
 use std::io::{Read, stdin};
 use std::process::{Command, ExitCode, Stdio};
@@ -19,12 +20,12 @@ fn main() -> ExitCode {
         start_a_child();
     }
     println!("{url}");
-    // Whatever it is, it ends this.
+    // Any byte and the end of the input both end the program.
     let _ = stdin().read(&mut [0]);
     ExitCode::SUCCESS
 }
 
-#[expect(clippy::zombie_processes, reason = "the child shall outlive this process")]
+#[expect(clippy::zombie_processes, reason = "the child must outlive this process")]
 fn start_a_child() {
     Command::new("cat").stdout(Stdio::null()).spawn().expect("every system has `cat`");
 }

@@ -1,4 +1,4 @@
-//! As much of a PostgreSQL URL as a pooler needs.
+//! The parts of a PostgreSQL URL that a pooler needs.
 
 use crate::Error;
 
@@ -35,7 +35,7 @@ impl Target {
         })
     }
 
-    /// As PgBouncer writes it.
+    /// Formats the target as a PgBouncer connection string.
     pub(super) fn connection(&self) -> String {
         let Self { user, password, host, port, .. } = self;
         let password = password.iter().map(|word| format!(" password='{}'", word.replace('\'', "''")));
@@ -43,7 +43,7 @@ impl Target {
     }
 }
 
-/// `%40` is `@`. What is not such a code stays as it is.
+/// Decodes percent codes: `%40` is `@`. Any other text stays as it is.
 fn decoded(text: &str) -> String {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

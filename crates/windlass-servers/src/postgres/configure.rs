@@ -1,4 +1,4 @@
-//! The files that tell a server how to run.
+//! The configuration files of a server.
 
 use std::fs;
 use std::path::Path;
@@ -7,17 +7,17 @@ use super::Options;
 use crate::Error;
 use crate::certificate;
 
-/// Everybody on this machine is trusted: the server holds nothing but test data.
+/// Every client on this machine is trusted: the server holds only test data.
 const TRUST: [&str; 3] =
     ["local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"];
 
-/// Writes who may come in. The first line that fits decides, so the caller's come first.
+/// Writes the rules for clients. The first line that matches decides, so the caller's lines come first.
 pub(super) fn authentication(data: &Path, options: &Options) -> Result<(), Error> {
     let lines = options.hba.iter().map(String::as_str).chain(TRUST);
     write(&data.join("pg_hba.conf"), lines)
 }
 
-/// Writes all settings. What is not set here has the server's own default.
+/// Writes all settings. A setting that is missing here has the server's own default.
 pub(super) fn settings(folder: &Path, data: &Path, port: u16, options: &Options) -> Result<(), Error> {
     let ours = [
         ("listen_addresses", "127.0.0.1".to_owned()),
@@ -27,7 +27,7 @@ pub(super) fn settings(folder: &Path, data: &Path, port: u16, options: &Options)
         ("shared_buffers", options.shared_buffers.clone()),
         ("fsync", on_or_off(options.fsync)),
         ("synchronous_commit", on_or_off(true)),
-        // In the server's folder, so that a killed server leaves none of it behind in /dev/shm.
+        // It lies in the server's folder, so that a killed server leaves no file of it behind in /dev/shm.
         ("dynamic_shared_memory_type", "mmap".to_owned()),
         ("log_line_prefix", "%m [%p] ".to_owned()),
         ("ssl", on_or_off(options.tls)),
@@ -48,12 +48,12 @@ fn on_or_off(is_on: bool) -> String {
     if is_on { "on".to_owned() } else { "off".to_owned() }
 }
 
-/// Every value may stand in quotes, where a quote is doubled.
+/// Formats one setting. Every value may be quoted; a quote inside is doubled.
 fn line(name: &str, value: &str) -> String {
     format!("{name} = '{}'", value.replace('\'', "''"))
 }
 
-/// Writes into a file that exists, so that its owner stays.
+/// Writes to a file that exists already, so that its owner stays.
 fn write<'a>(path: &Path, lines: impl Iterator<Item = &'a str>) -> Result<(), Error> {
     let text = lines.flat_map(|line| [line, "\n"]).collect::<String>();
     fs::write(path, text).map_err(Error::io(format!("writing {}", path.display())))

@@ -1,17 +1,18 @@
-//! How a server differs from the next.
+//! The options by which test servers differ.
 
-/// How to set a server up. The default is a safe, small one.
+/// The configuration of a server. The default is a safe, small one.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whether a commit survives a power cut. Off is faster, and good for tests that never look.
+    /// Whether a commit survives a power cut. Off is faster, and sufficient for tests that never simulate a
+    /// power cut.
     pub fsync: bool,
-    /// Memory for pages, as PostgreSQL writes it.
+    /// The memory for pages, in PostgreSQL's notation.
     pub shared_buffers: String,
-    /// Whether the server speaks TLS too, with a certificate made for it. Needs the program `openssl`.
+    /// Whether the server speaks TLS too, with a certificate created for it. Needs the program `openssl`.
     pub tls: bool,
-    /// Further settings by name. They win over all others.
+    /// Further settings by name. They take precedence over all others.
     pub settings: Vec<(String, String)>,
-    /// Lines of `pg_hba.conf` that come before the one that trusts everybody on this machine.
+    /// Lines of `pg_hba.conf` that come before the line that trusts every client on this machine.
     pub hba: Vec<String>,
 }
 

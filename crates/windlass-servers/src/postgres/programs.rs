@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::{Error, programs};
 
 const INSTALL: &str = "Debian, Ubuntu: `apt install postgresql`; Fedora: `dnf install postgresql-server`";
-/// Debian keeps versions side by side, outside of `PATH`.
+/// Debian installs versions side by side, outside of `PATH`.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Programs {
     pub(super) fn find() -> Result<Self, Error> {
         let versions = newest_first(Path::new(DEBIAN));
         let initdb = programs::find("initdb", &versions, INSTALL)?;
-        // What stands in `PATH` may be a link out of the folder where all programs of a version lie.
+        // The entry in `PATH` may be a link to the folder that holds all programs of a version.
         let beside = initdb.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
         let find = |program: &'static str| match programs::find_in(program, beside.clone()).next() {
             Some(path) => Ok(path),
@@ -36,7 +36,7 @@ impl Programs {
     }
 }
 
-/// The folders `15/bin`, `9.6/bin` and so on below a folder.
+/// Returns the folders `15/bin`, `9.6/bin` and so on below a folder, the newest version first.
 fn newest_first(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut versions: Vec<_> =

@@ -1,4 +1,4 @@
-//! Asks a server with `psql`, so that this crate needs no driver.
+//! Queries a server with `psql`, so that this crate needs no driver.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::Error;
 
-/// All but the address: nothing of the user's own, rows only, and an end at the first error.
+/// All arguments but the address: no configuration of the user, rows only, and a stop at the first error.
 pub(super) const ARGUMENTS: [&str; 9] = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-", "-d"];
 
 pub(super) fn run(psql: &Path, url: &str, sql: &str) -> Result<String, Error> {
@@ -23,7 +23,7 @@ pub(super) fn run(psql: &Path, url: &str, sql: &str) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
 }
 
-/// Variables such as PGOPTIONS are meant for the caller's own servers.
+/// Removes variables such as PGOPTIONS, which are meant for the caller's own servers.
 pub(super) fn forget_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("PG") {
@@ -32,17 +32,17 @@ pub(super) fn forget_settings(command: &mut Command) {
     }
 }
 
-/// Writes and reads at the same time: a long answer would otherwise block a long question.
+/// Writes and reads at the same time: otherwise a long answer would block a long query.
 fn talk(mut child: Child, sql: &str) -> std::io::Result<Output> {
-    let mut input = child.stdin.take().expect("the input was asked for as a pipe");
+    let mut input = child.stdin.take().expect("the input was opened as a pipe");
     std::thread::scope(|scope| {
-        // `psql` may end at an error before it has read all; its exit code tells.
+        // `psql` may end at an error before it has read the whole input; its exit code reports the error.
         scope.spawn(move || drop(input.write_all(sql.as_bytes())));
         child.wait_with_output()
     })
 }
 
-/// A name as SQL wants it.
+/// Quotes a name as an SQL identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -1,4 +1,4 @@
-//! A program that talks to a server for a while: `psql` with one session, as a person would use it.
+//! A program that keeps a session with a server: `psql`, as a person would use it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,10 +7,10 @@ use super::programs::Programs;
 use super::psql;
 use crate::Error;
 
-/// What ends the answer to a text.
+/// The text that marks the end of an answer.
 const END: &str = "-- that is all --";
 
-/// A `psql` that runs. Dropping it ends it.
+/// A running `psql`. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Session {
     child: Child,
@@ -26,8 +26,8 @@ impl Session {
         psql::forget_settings(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Error::io("starting psql"))?;
-        let input = child.stdin.take().expect("the input was asked for as a pipe");
-        let output = child.stdout.take().expect("the output was asked for as a pipe");
+        let input = child.stdin.take().expect("the input was opened as a pipe");
+        let output = child.stdout.take().expect("the output was opened as a pipe");
         Ok(Self { child, input, output: BufReader::new(output) })
     }
 
@@ -36,14 +36,14 @@ impl Session {
         writeln!(self.input, "{sql}").map_err(Error::io("talking to psql"))
     }
 
-    /// Runs SQL and gives the rows, without headings, columns separated by `|`. At an error `psql` ends, after it has
-    /// told what was wrong.
+    /// Runs SQL and returns the rows, without headings, columns separated by `|`. At an error, `psql`
+    /// prints the error and ends.
     pub fn run(&mut self, sql: &str) -> Result<String, Error> {
         self.send(&format!("{sql}\n\\echo {END}"))?;
         let mut rows = String::new();
         loop {
             let mut line = String::new();
-            if self.output.read_line(&mut line).map_err(Error::io("listening to psql"))? == 0 {
+            if self.output.read_line(&mut line).map_err(Error::io("reading from psql"))? == 0 {
                 return Err(Error::Failed { program: "psql".to_owned(), output: rows });
             }
             if line.trim_end() == END {
@@ -56,7 +56,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

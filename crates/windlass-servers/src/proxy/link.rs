@@ -1,11 +1,11 @@
-//! One client's connection and the one to the server that belongs to it.
+//! One client's connection and the matching connection to the server.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A write that waits longer is given up and tried again, so that a switch never waits long for one.
+/// A write that waits longer is interrupted and repeated, so that a switch never waits long for a write.
 const WRITE_MAX: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -25,16 +25,16 @@ impl Link {
         Ok(Self { client, server, is_cut: AtomicBool::new(false), is_stuck: AtomicBool::new(false) })
     }
 
-    /// Closes both. Whoever reads or writes is woken by it.
+    /// Closes both connections. This wakes every thread that reads from them or writes to them.
     pub(super) fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
         for stream in [&self.client, &self.server] {
-            // One that is closed already is fine.
+            // A connection that is closed already is no error.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Whether something that the client said does not move.
+    /// Notes whether a request of the client is held back.
     pub(super) fn note_stuck(&self, on: bool) {
         self.is_stuck.store(on, Ordering::SeqCst);
     }

@@ -10,7 +10,7 @@ use super::link::Link;
 use super::switches::{Switches, Verdict};
 
 const CHUNK: usize = 16 * 1024;
-/// Between two looks at a switch that is on.
+/// The pause between two checks of a switch that is on.
 const PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum Direction {
     Answer,
 }
 
-/// Returns when both directions have ended.
+/// Forwards in both directions, and returns when both have ended.
 pub(super) fn both_ways(link: &Arc<Link>, switches: &Arc<Switches>) {
     let answers = {
         let (link, switches) = (Arc::clone(link), Arc::clone(switches));
@@ -38,15 +38,15 @@ fn one_way(link: &Link, switches: &Switches, direction: Direction) {
     if forward(from, to, link, switches, direction).is_err() {
         return link.cut();
     }
-    // The end of one direction is passed on like a byte: not while nothing moves.
+    // The end of one direction is forwarded like a byte: not while forwarding is suspended.
     while switches.is_still(direction) && !link.is_cut() {
         thread::sleep(PAUSE);
     }
-    // A side that is gone needs no telling.
+    // A side that is gone already is no error.
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Until the sender has no more to say.
+/// Forwards until the sender has ended its direction.
 fn forward(
     mut from: &TcpStream,
     to: &TcpStream,
@@ -90,7 +90,7 @@ fn pass_all(
     Ok(())
 }
 
-/// How many bytes are done with.
+/// Returns how many bytes are dealt with.
 fn pass_some(bytes: &[u8], mut to: &TcpStream, verdict: Verdict) -> io::Result<usize> {
     match verdict {
         Verdict::Wait => Ok(0),

@@ -1,4 +1,4 @@
-//! What a test has told a proxy to do.
+//! The faults that a test has switched on in a proxy.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,13 @@ use super::pump::Direction;
 /// More connections than this are closed at once.
 const LINKS_MAX: usize = 1_000;
 
-/// Locks are taken in the order in which they stand here.
+/// Locks are taken in the order in which the fields are declared.
 #[derive(Debug, Default)]
 pub(super) struct Switches {
-    /// Held for reading while bytes move, so that whoever has changed it knows that none move by the old settings.
+    /// Held for reading while bytes move. A caller that has changed the settings therefore knows that no
+    /// byte moves by the old ones.
     settings: RwLock<Settings>,
-    /// How many bytes of answers may still pass. Held while they do.
+    /// How many bytes of answers may still pass. Locked while they do.
     answers_left: Mutex<Option<usize>>,
     links: Mutex<Links>,
     connections: AtomicU64,
@@ -34,28 +35,28 @@ pub(super) struct Settings {
 #[derive(Debug, Default)]
 struct Links {
     open: Vec<Arc<Link>>,
-    /// Nobody is let in any more.
+    /// No further link is accepted.
     is_over: bool,
 }
 
-/// What becomes of some bytes.
+/// What happens to some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing yet.
+    /// They stay for now.
     Wait,
-    /// They are lost.
+    /// They are dropped.
     Drop,
-    /// At most so many of them go on.
+    /// At most this number of them is forwarded.
     Pass(usize),
 }
 
 impl Switches {
-    /// Changes something. No byte moves by the old settings after this.
+    /// Changes the settings. No byte moves by the old settings after this.
     pub(super) fn set(&self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.settings.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Whether nothing moves in this direction.
+    /// Whether no byte moves in this direction.
     pub(super) fn is_still(&self, direction: Direction) -> bool {
         let settings = self.settings();
         settings.frozen || (settings.holding && direction == Direction::Question)
@@ -76,7 +77,7 @@ impl Switches {
         }
     }
 
-    /// Decides about some bytes and moves them while nobody changes a setting.
+    /// Decides what happens to some bytes and moves them, while no caller can change a setting.
     pub(super) fn decide(
         &self,
         direction: Direction,
@@ -95,7 +96,7 @@ impl Switches {
 
     fn answer(&self, count: usize, act: impl FnOnce(Verdict) -> io::Result<usize>) -> io::Result<usize> {
         let mut left = locked(&self.answers_left);
-        // Without a limit answers do not wait for each other.
+        // Without a limit, answers do not wait for each other.
         let Some(most) = *left else {
             drop(left);
             return act(Verdict::Pass(count));
@@ -105,7 +106,7 @@ impl Switches {
         Ok(moved)
     }
 
-    /// Takes bytes off what is left, and cuts all when nothing is.
+    /// Subtracts the moved bytes from the remaining ones, and cuts all links when none remain.
     fn spend(&self, left: &mut Option<usize>, moved: usize) {
         *left = left.map(|most| most - moved).filter(|most| *most > 0);
         if left.is_none() {
@@ -117,7 +118,7 @@ impl Switches {
         locked(&self.links).open.iter().for_each(|link| link.cut());
     }
 
-    /// Cuts all, for good.
+    /// Cuts all links, for good.
     pub(super) fn end(&self) {
         locked(&self.links).is_over = true;
         self.cut_all();
@@ -127,7 +128,7 @@ impl Switches {
         locked(&self.links).is_over
     }
 
-    /// Whether the link was let in.
+    /// Adds a link, and returns whether it was accepted.
     pub(super) fn add(&self, link: &Arc<Link>) -> bool {
         let mut links = locked(&self.links);
         let has_room = !links.is_over && links.open.len() < LINKS_MAX;
@@ -162,7 +163,7 @@ impl Switches {
     }
 }
 
-/// A thread that panicked has left nothing half done in here.
+/// Locks a mutex. A thread that panicked has left no partial change in it.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

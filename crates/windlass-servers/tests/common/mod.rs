@@ -1,4 +1,4 @@
-//! What the tests of all servers look at.
+//! Checks that the tests of all servers share.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// How many processes work inside a folder.
+/// Counts the processes that work inside a folder.
 #[allow(dead_code, reason = "a proxy has no processes")]
 pub(crate) fn processes_in(folder: &Path) -> usize {
     let links = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cwd"));
     links.filter(|link| fs::read_link(link).is_ok_and(|place| place.starts_with(folder))).count()
 }
 
-/// Waits until something holds, and fails if it never does.
+/// Waits until a condition holds, and fails if it never does.
 #[allow(dead_code, reason = "not every test program waits")]
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! The shell around a consumer's pool. The pool has as many slots as there are jobs held and callers waiting, so
-//! it claims exactly when somebody asks, and never ahead.
+//! The shell around a consumer's pool. The pool has as many slots as there are held jobs and waiting
+//! callers, so it claims exactly when a caller requests a job, and never ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use windlass_core::limits::TIMEOUT_DEFAULT;
 use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::{AttemptReport, Settled, Settlement};
 
-use super::{Answers, EndError, HELD_MAX, HeldJob, Line, WAITERS_MAX, Waiter};
+use super::{Answers, EndError, HELD_MAX, HeldJob, EndSender, WAITERS_MAX, Waiter};
 use crate::client::Client;
 use crate::duties::prepare::Prepared;
 use crate::duties::shell::DutiesThread;
@@ -35,23 +35,23 @@ pub(super) struct Shell {
     engine: Arc<dyn Engine>,
     client: Client,
     types: Vec<TypeSpec>,
-    line: Line,
+    ends: EndSender,
     events: mpsc::Receiver<Event>,
     newcomers: mpsc::Receiver<Waiter>,
     waiters: VecDeque<Waiter>,
     flag: Arc<HintFlag>,
-    /// Raises the flag for as long as it is kept.
+    /// Sets the flag when a hint comes, for as long as it is kept.
     _listener: Arc<Listener>,
     heart: HeartThread,
     depth: Option<JoinHandle<()>>,
-    /// Tells the store what was seen of attempts.
+    /// Flushes the samples of attempts to the store.
     stats_flusher: Option<StatsFlusher>,
     /// Maintenance and other duties, if this process does them.
     duties: Option<DutiesThread>,
     started: Instant,
 }
 
-/// What a consumer is made of.
+/// The parts of a consumer.
 pub(super) struct Parts {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) client: Client,
@@ -63,7 +63,7 @@ pub(super) struct Parts {
     pub(super) duties: Prepared,
 }
 
-/// Starts the shell, and gives the inbox that ends it.
+/// Starts the shell, and returns the inbox for events to it.
 pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Event>, JoinHandle<()>) {
     let Parts { engine, client, types, settings, identity, newcomers, quarantine, duties } = parts;
     let (inbox, events) = mpsc::channel(inbox_size(HELD_MAX));
@@ -91,7 +91,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
         duties: duties.start(client.clone()),
         client,
         types,
-        line: Line {
+        ends: EndSender {
             inbox: inbox.clone(),
             controls,
             answers: Arc::new(Answers::default()),
@@ -111,17 +111,17 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
 }
 
 impl Drop for Shell {
-    /// However it ends, also by a panic: nobody may wait for its answers for ever.
+    /// Drops all answers, also after a panic: no holder may wait for ever.
     fn drop(&mut self) {
         if let Some(depth) = self.depth.take() {
             depth.abort();
         }
-        self.line.answers.close();
+        self.ends.answers.close();
     }
 }
 
 impl Shell {
-    /// Runs until the pool has ended. Dropping the waiters tells them that it has.
+    /// Runs until the pool has ended. Dropping the waiters then ends their waits.
     async fn run(mut self) {
         while !self.step() {
             self.wait().await;
@@ -137,14 +137,14 @@ impl Shell {
         self.heart.stop().await;
     }
 
-    /// Does what is to be done now; tells whether the pool has ended.
+    /// Performs all effects that are due. Returns whether the pool has ended.
     fn step(&mut self) -> bool {
         self.waiters.retain(|waiter| !waiter.is_closed());
         let slots = self.pool.running().saturating_add(self.waiters.len());
         self.pool.set_concurrency(u32::try_from(slots).unwrap_or(HELD_MAX).min(HELD_MAX));
         self.perform_all();
         if self.waiters.is_empty() {
-            // Whoever asked for what was claimed has stopped waiting.
+            // The callers that requested the claimed jobs have stopped waiting.
             self.pool.give_back_room(self.started.elapsed());
             self.perform_all();
         }
@@ -170,12 +170,13 @@ impl Shell {
         }
     }
 
-    /// Tells the holder whose end comes too late, because the job was taken back, and remembers whose counts.
+    /// Tells a holder that its end comes too late, because the job was taken back; otherwise notes that the
+    /// pool accepted the end.
     fn note_end(&self, event: &Event) {
         let Event::Ended { fence, .. } = event else { return };
         match self.pool.runs(*fence) {
-            true => self.line.answers.taken(*fence),
-            false => self.line.answers.answer(*fence, Ok(Settled::ClaimLost)),
+            true => self.ends.answers.taken(*fence),
+            false => self.ends.answers.answer(*fence, Ok(Settled::ClaimLost)),
         }
     }
 
@@ -188,9 +189,9 @@ impl Shell {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Claim(request) => {
-                let (engine, inbox) = (Arc::clone(&self.engine), self.line.inbox.clone());
+                let (engine, inbox) = (Arc::clone(&self.engine), self.ends.inbox.clone());
                 let token = request.token;
-                // Nobody waits for these two here: they go on by themselves.
+                // No task waits for this call or for the settlements: they complete by themselves.
                 drop(store::begin(async move {
                     let answer =
                         store::call(&engine, |engine| async move { engine.claim(request).await }).await;
@@ -205,35 +206,35 @@ impl Shell {
                 tracing::warn!(job.id = fence.job.0, "another worker owns this job now; its end was refused");
             }
             Effect::GaveUp(settlement) => {
-                self.line.answers.stored(settlement.fence, Err(EndError::Refused));
+                self.ends.answers.stored(settlement.fence, Err(EndError::Refused));
             }
             Effect::Died => self.heart.handle().beat_soon(),
         }
     }
 
-    /// Sends ends to the store, and its answers to whoever waits for them.
+    /// Sends ends to the store, and passes its answers to the waiting holders.
     fn settle(&self, number: BatchNumber, batch: Vec<Settlement>) {
-        let (engine, line) = (Arc::clone(&self.engine), self.line.clone());
+        let (engine, sender) = (Arc::clone(&self.engine), self.ends.clone());
         let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
         drop(store::begin(async move {
             let answer = store::call(&engine, |engine| async move { engine.settle(batch).await }).await;
             for (fence, settled) in fences.into_iter().zip(answer.iter().flatten()) {
-                line.answers.stored(fence, Ok(*settled));
+                sender.answers.stored(fence, Ok(*settled));
             }
             let answer = answer.map_err(|error| failure(&error));
-            let _ = line.inbox.send(Event::SettleAnswered(number, answer)).await;
+            let _ = sender.inbox.send(Event::SettleAnswered(number, answer)).await;
         }));
     }
 
-    /// Gives the job to the first who still waits; if nobody does, it goes back as it is dropped.
+    /// Gives the job to the first caller that still waits; if no caller does, dropping the job releases it.
     fn hand_out(&mut self, claimed: Arc<Claimed>) {
         let spec = self.types.iter().find(|spec| spec.name == claimed.job.job_type);
         let timeout = claimed.job.timeout.or(spec.map(|spec| spec.timeout)).unwrap_or(TIMEOUT_DEFAULT);
-        let control = self.line.controls.start(&claimed, self.pool.policy(&claimed).clone(), timeout);
+        let control = self.ends.controls.start(&claimed, self.pool.policy(&claimed).clone(), timeout);
         let mut held = HeldJob {
             ctx: Context::new(claimed, self.client.clone(), control),
             since: Instant::now(),
-            line: self.line.clone(),
+            ends: self.ends.clone(),
             delivered: false,
             ended: false,
         };
@@ -245,9 +246,10 @@ impl Shell {
         }
     }
 
-    /// The grace of a stop is over: whoever holds the job is told to let go, and the store that it is free.
+    /// Takes a job back after the grace of a stop: the holder is asked to let go, and the job is released
+    /// in the store.
     fn take_back(&mut self, fence: Fence) {
-        self.line.controls.cancel(fence);
+        self.ends.controls.cancel(fence);
         let outcome = AttemptOutcome::Released { started: true };
         self.pool
             .on(Event::Ended { fence, outcome, report: AttemptReport::default() }, self.started.elapsed());

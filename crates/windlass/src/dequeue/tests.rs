@@ -15,14 +15,14 @@ impl JobType for Mail {
     const NAME: &'static str = "mail";
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn consumer_with_a_job() -> (Consumer, HeldJob) {
     let options = WorkerOptions { stop_grace: Duration::ZERO, ..WorkerOptions::default() };
     let engine = Arc::new(MemoryEngine::new());
     let consumer = Consumer::start(engine, vec![spec_of::<Mail>().unwrap()], options).await.unwrap();
     consumer.client().enqueue(Mail).await.unwrap();
-    match consumer.next_within(PATIENCE).await {
+    match consumer.next_within(TIMEOUT).await {
         Next::Job(held) => (consumer, held),
         other => panic!("expected a job, got {other:?}"),
     }
@@ -32,20 +32,20 @@ async fn record(consumer: &Consumer, id: JobId) -> StoredJob {
     consumer.client().job(id).await.unwrap().unwrap()
 }
 
-/// Looks until the job runs no more.
+/// Polls until the job no longer runs.
 async fn settled(consumer: &Consumer, id: JobId) -> StoredJob {
     let look = async {
         while record(consumer, id).await.phase() == Phase::Running {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("it is settled");
+    tokio::time::timeout(TIMEOUT, look).await.expect("the job is settled");
     record(consumer, id).await
 }
 
-/// What the heart does when a job has been held for far too long.
+/// The settlements of the heartbeat thread for a job that has been held for far too long.
 fn overdue(held: &HeldJob) -> Vec<windlass_core::settle::Settlement> {
-    let overdue = held.line.controls.overdue(Instant::now() + Duration::from_secs(1_000_000));
+    let overdue = held.ends.controls.overdue(Instant::now() + Duration::from_secs(1_000_000));
     assert_eq!(overdue.len(), 1);
     overdue
 }
@@ -72,11 +72,11 @@ async fn an_end_after_one_from_outside_that_may_have_got_lost_is_still_a_time_ou
 async fn an_end_after_the_grace_of_a_stop_is_answered_as_lost() {
     let (consumer, held) = consumer_with_a_job().await;
     let id = held.job().id;
-    // Both are in the inbox before the pool looks at it, the stop first.
+    // Both are in the inbox before the pool reads it, the stop first.
     consumer.request_stop();
     assert_eq!(held.succeed().await, Ok(Settled::ClaimLost));
     let record = settled(&consumer, id).await;
-    assert_eq!((record.phase(), record.job.counters.failures), (Phase::Ready, 0), "it was given back");
+    assert_eq!((record.phase(), record.job.counters.failures), (Phase::Ready, 0), "the job was released");
 }
 
 #[tokio::test]

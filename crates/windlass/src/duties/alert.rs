@@ -1,47 +1,47 @@
-//! What somebody should look at.
+//! Alerts about duties.
 
 use std::fmt;
 use std::time::Duration;
 
 use windlass_core::names::DutyName;
 
-/// Something is wrong with a duty, and does not mend by itself. It is logged as a warning; that a leader was stuck also stands in the
-/// metadata of the lease.
+/// A fault of a duty that does not pass by itself. It is logged as a warning. That a leader was stuck is
+/// also kept in the metadata of the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DutyAlert {
-    /// This process leads, and no run of the duty has ended for so long. It gives way.
+    /// This process leads, and no run of the duty has ended for this long. It gives way.
     Stuck {
-        /// Which.
+        /// The duty.
         duty: DutyName,
-        /// For how long.
+        /// How long the fault has lasted.
         lasting: Duration,
     },
-    /// Nobody holds the lease, and yet it could not be taken for so long: something under its last term is not finished, such as an
-    /// open transaction.
+    /// No process holds the lease, and yet it could not be taken for this long: an operation under its last
+    /// term is not finished, such as an open transaction.
     Blocked {
-        /// Which.
+        /// The duty.
         duty: DutyName,
-        /// For how long.
+        /// How long the fault has lasted.
         lasting: Duration,
     },
-    /// The lease could not be taken for so long, because the store keeps as many as it may.
+    /// The lease could not be taken for this long, because the store has reached its limit of leases.
     NoRoom {
-        /// Which.
+        /// The duty.
         duty: DutyName,
-        /// For how long.
+        /// How long the fault has lasted.
         lasting: Duration,
     },
 }
 
 impl DutyAlert {
-    /// Of which duty.
+    /// The duty that the alert is about.
     pub fn duty(&self) -> &DutyName {
         match self {
             Self::Stuck { duty, .. } | Self::Blocked { duty, .. } | Self::NoRoom { duty, .. } => duty,
         }
     }
 
-    /// For how long it has been so.
+    /// How long the fault has lasted.
     pub fn lasting(&self) -> Duration {
         match self {
             Self::Stuck { lasting, .. } | Self::Blocked { lasting, .. } | Self::NoRoom { lasting, .. } => {
@@ -60,10 +60,10 @@ impl fmt::Display for DutyAlert {
         f.write_str(match self {
             Self::Stuck { .. } => "a duty is stuck: no run of it has ended for too long; its leader gives way",
             Self::Blocked { .. } => {
-                "a duty is blocked: nobody holds its lease, and something unfinished keeps others from taking it"
+                "a duty is blocked: no process holds its lease, and an unfinished operation under its last term keeps others from taking it"
             }
             Self::NoRoom { .. } => {
-                "a duty is not done: the store keeps as many leases as it may; give old duties up or use fewer names"
+                "a duty is not done: the store has reached its limit of leases; remove old duties or use fewer names"
             }
         })
     }

@@ -1,9 +1,10 @@
-//! A clock that runs on while the machine sleeps, as the store's does: else a holder that was put to sleep would trust its lease when
-//! it wakes. `std::time::Instant` stands still meanwhile on Linux.
+//! A clock that also runs while the machine is suspended, as the store's does: otherwise a lease holder on
+//! a suspended machine would trust its lease on resume. `std::time::Instant` stands still meanwhile on
+//! Linux.
 
 use crate::worker::Moment;
 
-/// Counts from when it was made.
+/// A clock that counts from its creation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BootClock(Moment);
 

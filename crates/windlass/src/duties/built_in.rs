@@ -1,5 +1,6 @@
-//! The duties of Windlass itself: [maintenance](crate::maintenance), firing schedules, looking at drains, adding to minutes, and letting jobs through gates that are open. One process does each for all;
-//! nothing is wrong if two do.
+//! The duties of Windlass itself: [maintenance](crate::maintenance), firing schedules, evaluating
+//! completion triggers, rolling up statistics, and releasing jobs from gates that are open. One process
+//! does each for all; the result is correct if two do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,56 +32,59 @@ use crate::triggers::duty::TriggerDuty;
 use crate::triggers::shell::look_for_a_while;
 use crate::worker::Moment;
 
-/// Jobs of dead workers.
+/// Takes back the jobs of dead workers.
 const RESCUE: &str = "rescue";
-/// What expired, and what nobody handles.
+/// Cancels expired jobs, and parks jobs whose type no live worker handles.
 const SWEEP: &str = "sweep";
-/// What is past its retention.
+/// Deletes jobs past their retention.
 const PRUNE: &str = "prune";
-/// Jobs behind gates that are open.
+/// Releases jobs behind gates that are open.
 const GATES: &str = "gates";
-/// Jobs of schedules.
+/// Enqueues the jobs of schedules.
 const SCHEDULES: &str = "schedules";
-/// Jobs of drains whose groups were worked off by a process that died before it could look.
+/// Enqueues the jobs of completion triggers whose groups were finished by a process that died before it
+/// could evaluate them.
 const TRIGGERS: &str = "triggers";
-/// What happened in each minute.
+/// Rolls up the statistics of each minute.
 const AGGREGATE: &str = "aggregate";
-/// Watching workers without being the one that rescues.
+/// Watches workers in a process that does not lead the rescue duty.
 const WATCH: &str = "watch";
 
-/// Names that no other duty may have.
+/// The names that no other duty may have.
 pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, TRIGGERS, AGGREGATE, WATCH];
 
-/// Whoever leads keeps a duty of maintenance at least for this long: one of them is done once a minute.
+/// The shortest rotation of a maintenance duty: prune runs once a minute.
 pub const MAINTENANCE_ROTATION_MIN: Duration = PRUNE_EVERY;
-/// Retention is counted in days: once a minute is often enough.
+/// The interval of prune. Retention is counted in days: once a minute is often enough.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// Minutes are looked through this often for those that are past their time.
+/// The interval of scans for rollups past their retention.
 const FORGET_MINUTES_EVERY: Duration = Duration::from_secs(60 * 60);
-/// The store is asked this often which gates have jobs behind them.
+/// The interval of queries for gates that have jobs behind them.
 const GATES_EVERY: Duration = Duration::from_secs(1);
-/// The same if this process has no limits of its own, so that only what others left behind can be there.
+/// The interval of the same query in a process without limits of its own, which can find only gates that
+/// other processes left.
 const GATES_EVERY_WITHOUT_LIMITS: Duration = Duration::from_secs(10);
 
-/// A run that fires schedules, or looks at drains, sleeps until there is something to do and begins anew from time to time; so soon it does after one that failed.
+/// The interval of runs that fire schedules or evaluate completion triggers, also after a failed run. Such
+/// a run sleeps until there is work and starts over from time to time.
 const FIRE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A run ends after this long even if there is more to do, which the next one does: however much that is, a leader that gets on with
-/// it is not stuck.
+/// The longest run. If there is more to do, the next run does it: a leader that makes progress is not
+/// stuck, however much work there is.
 const RUN_FOR_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) fn rescue() -> DutyName {
     DutyName::parse(RESCUE).expect("it is a plain name")
 }
 
-/// Who does maintenance, and for how long at a stretch.
+/// How maintenance is coordinated: in which mode, and how long one process leads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coordination {
     pub(crate) mode: DutyMode,
     pub(crate) rotation: Option<Duration>,
 }
 
-/// How maintenance is done.
+/// The settings of maintenance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Maintenance {
     pub(crate) coordination: Coordination,
@@ -122,7 +126,7 @@ pub(crate) fn tasks(
     tasks
 }
 
-/// EnqueuingDuties what is due of all schedules of the store.
+/// The duty that enqueues the due jobs of all schedules of the store.
 pub(crate) fn fire(engine: &Arc<dyn Engine>, coordination: Coordination, alerts: Alerts) -> Task {
     let duty = Arc::new(ScheduleDuty::new(Arc::clone(engine), alerts));
     task(SCHEDULES, FIRE_AGAIN_AFTER, coordination, move |context| {
@@ -130,7 +134,7 @@ pub(crate) fn fire(engine: &Arc<dyn Engine>, coordination: Coordination, alerts:
     })
 }
 
-/// Looks at drains that are marked, whoever marked them.
+/// The duty that evaluates marked completion triggers, whichever process marked them.
 pub(crate) fn evaluate_triggers(
     engine: &Arc<dyn Engine>,
     coordination: Coordination,
@@ -142,7 +146,7 @@ pub(crate) fn evaluate_triggers(
     })
 }
 
-/// Adds to the minutes what happened, whoever saw it.
+/// The duty that rolls up samples and totals, whichever process measured them.
 pub(crate) fn aggregate(engine: &Arc<dyn Engine>, coordination: Coordination, dirty: DirtyFlag) -> Task {
     let duty = Arc::new(RollupDuty::new(Arc::clone(engine), dirty));
     task(AGGREGATE, FOLD_EVERY, coordination, move |context| {
@@ -151,7 +155,7 @@ pub(crate) fn aggregate(engine: &Arc<dyn Engine>, coordination: Coordination, di
     })
 }
 
-/// Deletes what is past its retention, and from time to time minutes, too.
+/// Deletes jobs past their retention, and from time to time old rollups, too.
 fn prune(
     runs: Runs,
     rollups_kept: Duration,
@@ -173,7 +177,7 @@ fn prune(
     }
 }
 
-/// Looks for gates with jobs behind them, whoever left those there.
+/// The duty that scans for gates with jobs behind them, whichever process left the jobs there.
 fn gates_task(gates: GateOpener, coordination: Coordination) -> Task {
     let every = if gates.has_limits() { GATES_EVERY } else { GATES_EVERY_WITHOUT_LIMITS };
     let gates = Arc::new(tokio::sync::Mutex::new(gates));
@@ -188,14 +192,16 @@ fn gates_task(gates: GateOpener, coordination: Coordination) -> Task {
     task(GATES, every, coordination, look)
 }
 
-/// Refuses a mode of maintenance that this engine has not, and a rotation that is shorter than the longest interval of these duties.
+/// Refuses a mode of maintenance that this engine does not have, and a rotation that is shorter than the
+/// longest interval of these duties.
 pub(crate) fn check_manner(coordination: Coordination, modes: DutyModes) -> Result<(), EngineError> {
     let Coordination { mode, rotation } = coordination;
     DutySpec { name: rescue(), interval: MAINTENANCE_ROTATION_MIN, mode, rotation }.check(modes)
 }
 
-/// Watches the others while this process stands by, and once when it starts: what a process left that is gone for certain, such as the
-/// last life of this one, need not wait until the lease of a leader that died with it has run out.
+/// Watches the other workers while this process stands by, and once when it starts. The jobs of a process
+/// that is gone for certain, such as the last run of this program, then need not wait until the lease of a
+/// leader that died with it has expired.
 fn watch(
     runs: Runs,
 ) -> impl Fn(DutyContext) -> std::pin::Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send>> {
@@ -223,7 +229,7 @@ where
     Task { duty: Duty { mode, rotation, ..duty }, at_once: true, is_ours: true }
 }
 
-/// What runs of maintenance share.
+/// State that the runs of maintenance share.
 #[derive(Clone)]
 struct Runs {
     engine: Arc<dyn Engine>,
@@ -233,7 +239,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// A run: one question after another, until there is no more to do or somebody else leads.
+    /// One run: sends request after request, until there is no more to do or another process leads.
     async fn run(&self, first: Ask, role: Role, context: &DutyContext) -> Result<(), EngineError> {
         let (mut next, began) = (Some(first), self.clock.now());
         let may_go_on = || !context.is_stopped() && self.clock.now().saturating_sub(began) < RUN_FOR_MAX;
@@ -246,7 +252,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Batch after batch, until no minute is past its time or somebody else leads.
+    /// Deletes rollups batch after batch, until none is past its retention or another process leads.
     async fn forget_rollups(&self, kept: Duration, context: &DutyContext) -> Result<(), EngineError> {
         let began = self.clock.now();
         let mut more = true;
@@ -266,7 +272,7 @@ impl Runs {
         Ok(match ask.clone() {
             Ask::Look => {
                 let workers = store::call(engine, |engine| async move { engine.workers().await }).await?;
-                let own = self.mailbox.own().expect("duties begin when the first heartbeat was answered");
+                let own = self.mailbox.own().expect("duties begin after the answer to the first heartbeat");
                 Heard::Workers(workers, own)
             }
             Ask::Rescue(request) => {
@@ -289,7 +295,7 @@ impl Runs {
     }
 }
 
-/// What the store answered.
+/// The store's answer to a request.
 enum Heard {
     Workers(Vec<WorkerSighting>, Own),
     Rescued(Rescued),
@@ -319,7 +325,7 @@ fn report(rescued: &Rescued) {
         tracing::warn!(jobs = rescued.returned.len(), "took back the jobs of a dead worker");
     }
     for job in &rescued.buried {
-        tracing::error!(job.id = job.0, "gave up a job that was held by too many dying workers");
+        tracing::error!(job.id = job.0, "a job is dead: too many workers died while they held it");
     }
 }
 

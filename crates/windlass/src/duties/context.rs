@@ -1,4 +1,4 @@
-//! What a run of a duty knows, and what it can do meanwhile.
+//! The context of a duty's run: what the run knows, and what it can do meanwhile.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,15 +52,17 @@ impl DutyContext {
         &self.0.duty
     }
 
-    /// The term in which it is done; none in modes without leases. Name it in whatever you write, and check it in the same statement,
-    /// so that a leader that slept writes nothing: [`windlass_core::lease`] says how, for each engine.
+    /// The fence of the term in which the duty is done; none in modes without leases. Name it in every
+    /// write, and check it in the same statement, so that a leader that was suspended writes nothing:
+    /// [`windlass_core::lease`] says how, for each engine.
     pub fn fence(&self) -> Option<&LeaseFence> {
         self.0.fence.as_ref()
     }
 
-    /// Asks the store whether the term still holds. In modes without leases it tells what this process knows: a run under a lock no
-    /// longer leads once the session has lost it, or has not answered for so long that it may have. What is written after the answer
-    /// came may be late all the same: for that there is the fence.
+    /// Queries the store whether the term still holds. In modes without leases it returns what this process
+    /// knows: a run under a lock no longer leads once the session has lost the lock, or has not answered
+    /// for so long that it may have lost it. A write after the answer may be late all the same: the fence
+    /// is there for that.
     pub async fn still_leads(&self) -> Result<bool, EngineError> {
         if self.is_stopped() {
             return Ok(false);
@@ -70,7 +72,7 @@ impl DutyContext {
         Ok(store::call(&self.0.engine, asked).await?.first().copied().unwrap_or(false))
     }
 
-    /// A client of the store whose duty this is.
+    /// A client of the store to which the duty belongs.
     pub fn client(&self) -> &Client {
         &self.0.client
     }
@@ -83,34 +85,34 @@ impl DutyContext {
     /// Waits until this run should end.
     pub async fn stopped(&self) {
         loop {
-            let mut told = std::pin::pin!(self.0.stopped.notified());
-            told.as_mut().enable();
+            let mut notified = std::pin::pin!(self.0.stopped.notified());
+            notified.as_mut().enable();
             if self.is_stopped() {
                 return;
             }
-            told.await;
+            notified.await;
         }
     }
 
-    /// Notes that so much was done, for people: `windlass lease show`.
+    /// Adds to the number of processed items, which `windlass lease show` displays.
     pub fn did(&self, items: u64) {
         self.0.items.fetch_add(items, Ordering::SeqCst);
     }
 
-    /// Notes that something went wrong, though the run goes on. It counts as failed; the last note is kept.
+    /// Notes an error, though the run goes on. The run counts as failed; the last note is kept.
     pub fn failed(&self, error: impl Display) {
         *lock(&self.0.error) = Some(format!("{error:#}"));
     }
 
-    /// What the duty keeps with its lease under a name, for its next run, in whichever process. Nothing in modes without leases, but
-    /// for what this process kept itself.
+    /// The value that the duty keeps under a name with its lease, for its next run, in whichever process.
+    /// In modes without leases, only values that this process kept itself.
     pub fn kept(&self, name: &str) -> Option<Value> {
         lock(&self.0.kept).0.get(name).cloned()
     }
 
-    /// Keeps something small with the lease once the run has ended, 2,560 bytes in all. More is not
-    /// kept: then the run has failed, and what was kept before stays. It goes with the
-    /// next heartbeat, and may be lost with this process before that.
+    /// Keeps a small value with the lease once the run has ended, 2,560 bytes in all. More is not kept:
+    /// then the run has failed, and the earlier values stay. The value is stored with the next heartbeat,
+    /// and may be lost with this process before that.
     pub fn keep(&self, name: &str, value: Value) {
         let mut kept = lock(&self.0.kept);
         kept.0.insert(name.to_owned(), value);
@@ -122,7 +124,7 @@ impl DutyContext {
         self.0.stopped.notify_waiters();
     }
 
-    /// What became of the run.
+    /// The report of the run.
     pub(super) fn report(&self, ended: DutyEnd) -> RunReport {
         let kept = lock(&self.0.kept);
         RunReport {
@@ -137,9 +139,9 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the function of a duty can return: `()`, or a `Result` of it.
+/// The return values that the function of a duty may have: `()`, or a `Result` of it.
 pub trait IntoDutyEnd {
-    /// Why the run failed, if it did.
+    /// The reason why the run failed, if it did.
     fn into_duty_end(self) -> Result<(), String>;
 }
 
@@ -158,7 +160,7 @@ impl<E: Display> IntoDutyEnd for Result<(), E> {
 
 #[cfg(test)]
 impl DutyContext {
-    /// A run without a fence, as under a lock.
+    /// The context of a run without a fence, as under a lock.
     pub(super) fn of_test(engine: &Arc<dyn Engine>) -> Self {
         use windlass_core::duty::runner::{DutyEffect, DutyRunner};
         use windlass_core::duty::{DutyMode, DutySpec};
@@ -183,8 +185,8 @@ mod tests {
     async fn a_run_under_a_lock_leads_no_longer_once_the_lock_is_lost() {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let context = DutyContext::of_test(&engine);
-        assert!(context.still_leads().await.expect("nobody is asked"));
+        assert!(context.still_leads().await.expect("no store is queried"));
         context.stop();
-        assert!(!context.still_leads().await.expect("nobody is asked"));
+        assert!(!context.still_leads().await.expect("no store is queried"));
     }
 }

@@ -1,6 +1,7 @@
-//! What one process does to get and keep locks of duties, without any I/O. A lock belongs to a session of the engine and has no fence.
-//! Whoever has one asks for it again with each heartbeat, and trusts the answer from when the question left, as it does with
-//! leases: a session that does not answer may be gone, and the lock with it.
+//! Requests and keeps the locks of one process's duties, without any I/O. A lock belongs to a session of
+//! the engine and has no fence. A process that has a lock requests it again with each heartbeat, and trusts
+//! the answer from the moment the request was sent, as it does with leases: a session that does not answer
+//! may be gone, and the lock with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,11 +14,11 @@ use windlass_core::worker::WorkerId;
 
 use crate::worker::Moment;
 
-/// One question.
+/// The number of one request for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockCall(u64);
 
-/// What is to be done about locks.
+/// An action or a finding about locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LockEffect {
     Ask(LockCall, LockRequest),
@@ -26,11 +27,12 @@ pub(super) enum LockEffect {
     Unlock(Vec<DutyName>),
 }
 
-/// The locks that one process has or would like to have.
+/// The locks that one process has or wants.
 #[derive(Debug)]
 pub(super) struct Locks {
     timing: LeaseTiming,
-    /// How long to wait between two questions while nothing is held: half a heartbeat to two and a half, by where this process sits.
+    /// The pause between two requests while no lock is held: half a heartbeat to two and a half, depending
+    /// on the ring position of this process.
     pause: Duration,
     duties: BTreeMap<DutyName, LockState>,
     ask_at: Moment,
@@ -43,7 +45,7 @@ struct LockState {
     is_wanted: bool,
     rests_until: Moment,
     trusted_until: Option<Moment>,
-    /// What was asked before says nothing of now.
+    /// Answers to requests before this moment say nothing of the present: the lock was released then.
     given_back_at: Option<Moment>,
 }
 
@@ -90,7 +92,7 @@ impl Locks {
         effects
     }
 
-    /// One question, about no more duties than a question may be about.
+    /// One request, about no more duties than a request may name.
     fn ask(&mut self, worker: WorkerId, duties: Vec<DutyName>, now: Moment) -> LockEffect {
         self.last_call += 1;
         let call = LockCall(self.last_call);
@@ -106,7 +108,7 @@ impl Locks {
         self.ask_at.min(deadlines.unwrap_or(Moment::MAX))
     }
 
-    /// A question was answered, or not.
+    /// Takes in the answer to a request, or its failure.
     pub(super) fn answered(
         &mut self,
         call: LockCall,
@@ -153,7 +155,7 @@ impl Locks {
         effects
     }
 
-    /// Whether this process would do a duty.
+    /// Sets whether this process wants to do a duty.
     pub(super) fn want(&mut self, duty: &DutyName, wanted: bool, now: Moment) {
         if let Some(state) = self.duties.get_mut(duty) {
             let is_new = wanted && !state.is_wanted;
@@ -162,7 +164,7 @@ impl Locks {
         }
     }
 
-    /// Gives a lock back, and leaves it to others for a while.
+    /// Releases a lock, and leaves it to other processes for a while.
     pub(super) fn give_way(&mut self, duty: &DutyName, now: Moment) -> Vec<LockEffect> {
         let rest = now.saturating_add(self.timing.expiry);
         let Some(state) = self.duties.get_mut(duty) else { return Vec::new() };
@@ -173,7 +175,7 @@ impl Locks {
         vec![LockEffect::Lost(duty.clone()), LockEffect::Unlock(vec![duty.clone()])]
     }
 
-    /// Gives everything back, also what may have been taken without our hearing of it.
+    /// Releases all locks, including those that may have been granted by an answer that never arrived.
     pub(super) fn stop(&mut self) -> Vec<LockEffect> {
         let held = self.duties.iter().filter(|(_, state)| state.trusted_until.is_some());
         let held: BTreeSet<_> = held.map(|(duty, _)| duty.clone()).collect();
@@ -208,7 +210,7 @@ mod tests {
                 assert_eq!(request.duties, [totals()]);
                 call
             }
-            other => panic!("expected a question, got {other:?}"),
+            other => panic!("expected a request, got {other:?}"),
         }
     }
 
@@ -218,7 +220,7 @@ mod tests {
         let call = ask(&mut locks, Moment::ZERO);
         assert_eq!(locks.answered(call, Some(vec![true]), SECOND), [LockEffect::Gained(totals())]);
         assert!(locks.has(&totals(), SECOND * 8));
-        assert_eq!(locks.wake_at(), SECOND, "while nothing was held, it meant to ask again soon");
+        assert_eq!(locks.wake_at(), SECOND, "while no lock was held, the next request was due soon");
         let call = ask(&mut locks, SECOND * 3);
         assert_eq!(locks.answered(call, Some(vec![true]), SECOND * 3), []);
         assert_eq!(locks.wake_at(), SECOND * 5);
@@ -231,7 +233,7 @@ mod tests {
         let mut locks = Locks::new((0..count).map(named).collect(), LeaseTiming::default(), 0, Moment::ZERO);
         let mut gained = Vec::new();
         for effect in locks.effects(WorkerId::from_random(1), Moment::ZERO) {
-            let LockEffect::Ask(call, request) = effect else { panic!("expected questions, got {effect:?}") };
+            let LockEffect::Ask(call, request) = effect else { panic!("expected requests, got {effect:?}") };
             assert!(request.duties.len() <= DUTIES_PER_CALL_MAX);
             gained.extend(locks.answered(call, Some(vec![true; request.duties.len()]), SECOND));
         }
@@ -268,7 +270,7 @@ mod tests {
         let given_back = locks.give_way(&totals(), SECOND * 3);
         assert_eq!(given_back, [LockEffect::Lost(totals()), LockEffect::Unlock(vec![totals()])]);
         assert_eq!(locks.answered(call, Some(vec![true]), SECOND * 4), []);
-        assert_eq!(locks.effects(WorkerId::from_random(1), SECOND * 5), [], "it is left to others");
+        assert_eq!(locks.effects(WorkerId::from_random(1), SECOND * 5), [], "the lock is left to others");
     }
 
     #[test]

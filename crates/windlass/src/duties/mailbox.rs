@@ -1,5 +1,6 @@
-//! What others tell the duties of a process: what the heart heard, hints, that it ends. A place for each kind rather than a channel: what
-//! came twice is one, and there is nothing to fill up. And what the duties tell others: how this process stands.
+//! Messages to the duties of a process: answers to heartbeats, hints, and the request to stop. There is a
+//! place for each kind rather than a channel: two messages of a kind are one, and no queue can fill up. In
+//! return the duties publish the standing of this process.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use windlass_core::limits::DUTIES_MAX;
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
 
-/// Cheap to clone.
+/// The mailbox of a process's duties. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Mailbox(Arc<Inner>);
 
@@ -29,7 +30,7 @@ struct Inner {
     stopped: watch::Sender<bool>,
 }
 
-/// What has come.
+/// The messages that have arrived.
 #[derive(Default)]
 pub(super) struct Mail {
     pub(super) heartbeat_answer: Option<HeardHeartbeat>,
@@ -38,7 +39,7 @@ pub(super) struct Mail {
     pub(super) stop: bool,
 }
 
-/// What the store said to a heartbeat.
+/// The store's answer to a heartbeat.
 pub(crate) struct HeardHeartbeat {
     pub(crate) worker: WorkerId,
     pub(crate) members: MemberCount,
@@ -46,32 +47,32 @@ pub(crate) struct HeardHeartbeat {
     pub(crate) at: Instant,
 }
 
-/// How this process stands among others.
+/// The standing of this process among the others.
 #[derive(Default)]
 pub(crate) struct Standing {
     /// It takes over rescue as soon as the leader could be gone.
     pub(super) stands_by: AtomicBool,
-    /// It does rescue for all.
+    /// It leads the rescue duty.
     pub(super) leads: AtomicBool,
-    /// How many are heard.
+    /// The number of live workers.
     pub(super) live: AtomicU32,
 }
 
 impl Standing {
-    /// Whether this process watches other workers though somebody else rescues their jobs.
+    /// Whether this process watches other workers though another process rescues their jobs.
     pub(crate) fn watches(&self) -> bool {
         self.stands_by.load(Ordering::SeqCst) && !self.leads.load(Ordering::SeqCst)
     }
 }
 
 impl Mailbox {
-    /// The heart was answered.
+    /// Passes on the answer to a heartbeat.
     pub(crate) fn heartbeat_with_members(&self, heartbeat_answer: HeardHeartbeat) {
         *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat_answer.worker);
         self.put(|mail| mail.heartbeat_answer = Some(heartbeat_answer));
     }
 
-    /// The lease of this duty is free, or its holder was asked to give way.
+    /// Notes that the lease of this duty is free, or that its holder was asked to give way.
     pub(crate) fn hint(&self, duty: DutyName) {
         self.put(|mail| {
             if mail.hints.len() < DUTIES_MAX as usize {
@@ -80,44 +81,47 @@ impl Mailbox {
         });
     }
 
-    /// Anything may have changed.
+    /// Notes that anything in the store may have changed.
     pub(crate) fn hint_of_anything(&self) {
         self.put(|mail| mail.hint_of_anything = true);
     }
 
-    /// The store did not know this worker any more, and it has registered anew.
+    /// Notes that the store no longer knew this worker, and that the worker has registered under a new
+    /// identity.
     pub(crate) fn was_reborn(&self) {
         self.0.reborn.notify_one();
     }
 
-    /// Waits until that happens. One waits, and not the duties.
+    /// Waits until the worker has registered under a new identity. Only one task waits for it, and the
+    /// duties do not.
     pub(crate) async fn reborn(&self) {
         self.0.reborn.notified().await;
     }
 
-    /// Everything is to be given back.
+    /// Asks the duties to release all leases and locks and to stop.
     pub(crate) fn stop(&self) {
         self.0.stopped.send_replace(true);
         self.put(|mail| mail.stop = true);
     }
 
-    /// Waits for that.
+    /// Waits until [`stop`](Self::stop) was called.
     pub(crate) async fn stopped(&self) {
         // The sender lives as long as this mailbox.
         let _ = self.0.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
 
-    /// How many workers are heard that could do duties.
+    /// The number of live workers that could do duties.
     pub(crate) fn live(&self) -> u32 {
         self.0.standing.live.load(Ordering::SeqCst).max(1)
     }
 
-    /// A heartbeat failed, or was not answered in time.
+    /// Notes that a heartbeat failed, or was not answered in time.
     pub(crate) fn heartbeat_failed(&self) {
         self.0.failed.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Who this process is in the store, and how its heartbeats fare. No duty begins before the first one was answered.
+    /// The identity of this process in the store, and the number of its failed heartbeats. No duty begins
+    /// before the first heartbeat was answered.
     pub(super) fn own(&self) -> Option<Own> {
         let worker = *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner);
         worker.map(|worker| Own { worker, failed: self.0.failed.load(Ordering::SeqCst) })

@@ -1,5 +1,5 @@
-//! Duties: work that is done for all processes, again and again, by one of them at a time or by each. Maintenance is made of such
-//! duties, and an application adds its own:
+//! Duties: periodic work that one process does for all, or that each process does. Maintenance consists of
+//! such duties, and an application adds its own:
 //!
 //! ```
 //! use std::time::Duration;
@@ -9,9 +9,9 @@
 //! async fn refresh_totals(context: DutyContext) -> Result<(), std::io::Error> {
 //!     for part in 0..10 {
 //!         if context.is_stopped() {
-//!             break; // somebody else leads now, or the process ends
+//!             break; // another process leads now, or this one ends
 //!         }
-//!         // … write under context.fence(), so that a leader that slept writes nothing …
+//!         // … write under context.fence(), so that a leader that was suspended writes nothing …
 //!         context.did(part);
 //!     }
 //!     Ok(())
@@ -22,12 +22,14 @@
 //! # assert_eq!(options.duties.len(), 1);
 //! ```
 //!
-//! Who does it is its [mode](DutyMode): the holder of its lease, unless something else is said. **Whatever a duty does must be right if
-//! two do it at once**: a lease saves work and proves nothing. What a leader that slept must not do any more, it does in a statement
-//! that names the [fence](DutyContext::fence).
+//! The [mode](DutyMode) decides which process does it: by default the holder of its lease. **The work of a
+//! duty must be right if two processes do it at once**: a lease saves work and proves nothing. A write that
+//! a leader must not make after its term, such as one that was suspended, belongs in a statement that names
+//! the [fence](DutyContext::fence).
 //!
-//! [`duty_status`] decides, without any I/O; the shell around it has a thread of its own, so that a handler that blocks the runtime costs
-//! no lease. The duties of an application run on the runtime on which its worker was started.
+//! [`status`] decides, without any I/O; the shell around it has a thread of its own, so that a handler that
+//! blocks the runtime costs no lease. The duties of an application run on the runtime on which its worker
+//! was started.
 
 pub mod status;
 mod locks;
@@ -57,10 +59,10 @@ pub use windlass_core::lease::{DutyNotes, LeaseFence};
 pub use windlass_core::names::DutyName;
 use windlass_core::names::NameError;
 
-/// How a run of a duty ended: why it failed, if it did.
+/// The end of a duty's run: the reason why it failed, if it did.
 type DutyEnd = Result<(), String>;
 
-/// What is called for each run.
+/// The function that is called for each run.
 pub type DutyRun = Arc<dyn Fn(DutyContext) -> Pin<Box<dyn Future<Output = DutyEnd> + Send>> + Send + Sync>;
 
 /// A duty of an application. All workers that could do it name it alike.
@@ -68,13 +70,14 @@ pub type DutyRun = Arc<dyn Fn(DutyContext) -> Pin<Box<dyn Future<Output = DutyEn
 pub struct Duty {
     /// Its name, which is also that of its lease.
     pub name: DutyName,
-    /// From the start of one run to the start of the next: 100 ms to ten years. It goes on when leaders change.
+    /// From the start of one run to the start of the next: 100 ms to ten years. It continues across changes
+    /// of leader.
     pub interval: Duration,
-    /// Who does it.
+    /// Which process does it.
     pub mode: DutyMode,
-    /// Whoever leads for this long gives way between two runs. Only where there is a leader.
+    /// How long a process leads before it gives way between two runs. Only where there is a leader.
     pub rotation: Option<Duration>,
-    /// What is done. A run that is asked to stop and goes on for five seconds more is dropped at its next await.
+    /// The work. A run that was asked to stop and goes on for five seconds more is dropped at its next await.
     pub run: DutyRun,
 }
 
@@ -99,7 +102,7 @@ impl Duty {
         })
     }
 
-    /// What core knows of it.
+    /// The specification of the duty for core.
     pub fn spec(&self) -> DutySpec {
         DutySpec {
             name: self.name.clone(),

@@ -1,4 +1,5 @@
-//! The duties of a process on one store, before its worker is let in: the worker's card names those that one process at a time does.
+//! The duties of a process on one store, prepared before its worker registers: the worker's card names the
+//! duties that one process at a time does.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::limits::GateOpener;
 use crate::rollups::shell::DirtyFlag;
 use crate::worker::WorkerOptions;
 
-/// Duties that can be started.
+/// Duties that are ready to start.
 pub(crate) struct Prepared {
     engine: Arc<dyn Engine>,
     mailbox: Mailbox,
@@ -29,7 +30,7 @@ pub(crate) struct Prepared {
     alerts: Alerts,
 }
 
-/// What puts jobs in for all.
+/// The duties that enqueue jobs for all processes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EnqueuingDuties {
     schedules: bool,
@@ -37,7 +38,7 @@ pub(crate) struct EnqueuingDuties {
 }
 
 impl EnqueuingDuties {
-    /// Schedules and drains of a spool would be nobody's.
+    /// Neither schedules nor triggers: on a spool they would belong to no process.
     pub(crate) const NOTHING: Self = Self { schedules: false, triggers: false };
 
     pub(crate) fn of(options: &WorkerOptions) -> Self {
@@ -46,8 +47,9 @@ impl EnqueuingDuties {
 }
 
 impl Prepared {
-    /// Those of Windlass itself and those of the application; none if this process does no maintenance. `gates` looks for gates, if this
-    /// process can let jobs through; `enqueuing` says whether schedules and drains are among them.
+    /// Prepares the duties of Windlass itself and those of the application; none if this process does no
+    /// maintenance. `gates` scans for gates, if this process can open them; `enqueuing` says whether
+    /// schedules and completion triggers are included.
     pub(crate) fn new(
         engine: &Arc<dyn Engine>,
         options: &WorkerOptions,
@@ -58,7 +60,8 @@ impl Prepared {
         let (mailbox, dirty) = (Mailbox::default(), DirtyFlag::default());
         let alerts = options.alerts();
         let maintenance = Maintenance {
-            // A spool may have less than the store that it stands in for, and maintenance must be done on both.
+            // A spool may support fewer modes than the store that it stands in for, and maintenance must be
+            // done on both.
             coordination: Coordination {
                 mode: options.maintenance_mode.or_lease(engine.info().duty_modes),
                 rotation: options.maintenance_rotation,
@@ -85,23 +88,23 @@ impl Prepared {
         Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases, dirty, alerts }
     }
 
-    /// Those that one process at a time does.
+    /// The duties that one process at a time does.
     pub(crate) fn led(&self) -> Vec<DutyName> {
         let led = self.tasks.iter().filter(|task| task.duty.mode.has_one_leader());
         led.map(|task| task.duty.name.clone()).collect()
     }
 
-    /// Where the heart and hints go.
+    /// The mailbox for heartbeats and hints.
     pub(crate) fn mailbox(&self) -> Mailbox {
         self.mailbox.clone()
     }
 
-    /// How what folds minutes learns that there is something to fold.
+    /// The flag that tells the rollup duty that there are samples to roll up.
     pub(crate) fn dirty(&self) -> DirtyFlag {
         self.dirty.clone()
     }
 
-    /// They begin when the first heartbeat was answered.
+    /// Starts the duties. They begin when the first heartbeat was answered.
     pub(crate) fn start(self, client: Client) -> Option<DutiesThread> {
         let Self { engine, mailbox, tasks, timing, alerts, .. } = self;
         (!tasks.is_empty())

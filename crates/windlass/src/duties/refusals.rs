@@ -1,15 +1,16 @@
-//! What is told of a store that refuses to answer about leases. One that is away comes back, and its silence is told elsewhere; a
-//! role without rights on a table, say, stays without them, and then nobody in the whole cluster does any duty.
+//! Logging for a store that refuses requests about leases. A store that is unavailable comes back, and its
+//! silence is logged elsewhere. A refusal lasts: a role without rights on a table, say, stays without them,
+//! and then no process in the whole cluster does any duty.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_core::error::EngineError;
 
-/// Whether one kind of question is refused by an error that does not pass.
+/// Whether one kind of request is refused by an error that does not pass.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(AtomicBool);
 
-/// What is to be told.
+/// A change that is to be logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Begins,
@@ -17,7 +18,7 @@ pub(super) enum Turn {
 }
 
 impl Refusals {
-    /// An answer came. Tells once that refusals begin, and once that they are over.
+    /// Takes in an answer. Reports once that refusals begin, and once that they are over.
     pub(super) fn heard<T>(&self, answer: &Result<T, EngineError>) -> Option<Turn> {
         match answer {
             Ok(_) => self.0.swap(false, Ordering::SeqCst).then_some(Turn::IsOver),
@@ -35,9 +36,9 @@ mod tests {
     fn refusals_are_told_once_when_they_begin_and_once_when_they_are_over() {
         let refusals = Refusals::default();
         let refused = || Err::<(), _>(EngineError::Unusable { why: "no rights".to_owned() });
-        let away = || Err::<(), _>(EngineError::Unavailable { why: "it is away".to_owned() });
+        let away = || Err::<(), _>(EngineError::Unavailable { why: "the store is away".to_owned() });
         assert_eq!(refusals.heard(&Ok(())), None);
-        assert_eq!(refusals.heard(&away()), None, "it comes back");
+        assert_eq!(refusals.heard(&away()), None, "the store comes back");
         assert_eq!(refusals.heard(&refused()), Some(Turn::Begins));
         assert_eq!((refusals.heard(&refused()), refusals.heard(&away())), (None, None));
         assert_eq!(refusals.heard(&Ok(())), Some(Turn::IsOver));

@@ -1,5 +1,6 @@
-//! The shell around the board: a thread with a runtime of its own, so that a handler that blocks the application's runtime costs no
-//! lease. Each call to the store is a task, and no error of the store ends it.
+//! The shell around the duty status: a thread with a runtime of its own, so that a handler that blocks the
+//! application's runtime costs no lease. Each call to the store is a task, and no error of the store ends
+//! the thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,26 +26,27 @@ use crate::alerts::{Alert, Alerts};
 use crate::client::Client;
 use crate::{random, store};
 
-/// Answers that wait to be heard; who brings one more waits.
+/// The most answers that wait to be taken in; a task with one more waits.
 const ANSWERS_MAX: usize = 256;
-/// A run that is asked to stop has this long to end by itself.
+/// How long a run that was asked to stop may take to end by itself.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// When the process ends, so long may the store take to hear that leases are given back, and runs to end.
+/// How long, when the process ends, the store may take to accept released leases, and runs may take to end.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
-/// The board is looked at this often even if it asks for nothing.
+/// The longest time between two evaluations of the duty status.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// A duty that this process may do, and where.
+/// A duty that this process may do, and where it runs.
 #[derive(Clone)]
 pub(crate) struct Task {
     pub(crate) duty: Duty,
     pub(crate) at_once: bool,
-    /// On the thread of the duties, rather than on the application's runtime. Only for what never blocks.
+    /// Whether it runs on the thread of the duties, rather than on the application's runtime. Only for
+    /// duties that never block.
     pub(crate) is_ours: bool,
 }
 
 impl Task {
-    /// One of the application's.
+    /// A duty of the application.
     pub(crate) fn of_application(duty: Duty) -> Self {
         Self { duty, at_once: false, is_ours: false }
     }
@@ -57,9 +59,9 @@ pub(crate) struct DutiesThread {
 }
 
 impl DutiesThread {
-    /// Starts when the first heartbeat is answered, which the mailbox tells.
+    /// Starts the thread. The duties begin when the first heartbeat was answered, which the mailbox reports.
     pub(crate) fn start(shell: Shell) -> Self {
-        let (told, ended) = oneshot::channel();
+        let (ended_tx, ended) = oneshot::channel();
         let mailbox = shell.mailbox.clone();
         std::thread::Builder::new()
             .name("windlass-duties".to_owned())
@@ -68,13 +70,13 @@ impl DutiesThread {
                     Ok(runtime) => runtime.block_on(shell.run()),
                     Err(error) => tracing::error!(%error, "no duties: their runtime cannot be made"),
                 }
-                let _ = told.send(());
+                let _ = ended_tx.send(());
             })
             .expect("a process that can start can start one more thread");
         Self { mailbox, ended: Some(ended) }
     }
 
-    /// Gives everything back, and waits for that a little.
+    /// Releases all leases and locks, and waits a short time for that.
     pub(crate) async fn stop(&mut self) {
         self.mailbox.stop();
         if let Some(ended) = self.ended.take() {
@@ -89,13 +91,14 @@ impl Drop for DutiesThread {
     }
 }
 
-/// What runs.
+/// A run in progress.
 struct Run {
     context: DutyContext,
     abort: AbortHandle,
 }
 
-/// Which questions the store refuses, each by itself: one may be allowed and another not.
+/// The kinds of requests that the store refuses, each tracked by itself: the store may accept one and
+/// refuse another.
 #[derive(Default)]
 struct Refused {
     takes: Arc<Refusals>,
@@ -103,7 +106,7 @@ struct Refused {
     locks: Arc<Refusals>,
 }
 
-/// The board and what it needs.
+/// The duty status and the parts around it.
 pub(crate) struct Shell {
     engine: Arc<dyn Engine>,
     client: Client,
@@ -117,7 +120,7 @@ pub(crate) struct Shell {
     runs: BTreeMap<DutyName, (RunId, Run)>,
     refused: Refused,
     alerts: Alerts,
-    /// What the store was told and has not answered: who ends waits for it.
+    /// Releases that the store has not answered: a process that ends waits for them.
     releases: JoinSet<()>,
 }
 
@@ -148,7 +151,7 @@ impl Shell {
         }
     }
 
-    /// Until it is told to stop, and has given everything back.
+    /// Runs until it is asked to stop, and has released all leases and locks.
     pub(crate) async fn run(mut self) {
         let Some(mut duty_status) = self.begin().await else { return };
         while self.turn(&mut duty_status) {
@@ -163,7 +166,8 @@ impl Shell {
         self.leave(duty_status).await;
     }
 
-    /// Who else is there decides whether this process looks for leases at all, and how often.
+    /// Waits for the first heartbeat's answer. The number of other members decides whether this process
+    /// requests leases at all, and how often.
     async fn begin(&mut self) -> Option<DutyStatus> {
         loop {
             let mail = self.mailbox.take();
@@ -191,7 +195,7 @@ impl Shell {
         )
     }
 
-    /// Takes what has come, and does what is due. Tells whether to go on.
+    /// Takes in the mail, and performs the effects that are due. Returns whether to go on.
     fn turn(&mut self, duty_status: &mut DutyStatus) -> bool {
         let mail = self.mailbox.take();
         if mail.stop {
@@ -218,7 +222,8 @@ impl Shell {
     }
 
     fn tell(&mut self, duty_status: &mut DutyStatus, event: DutyStatusEvent) {
-        // By these a lease may be given back, with what is known of its run; and each heartbeat is a time to note what runs have done.
+        // These events may release a lease, with the notes of its run; and each heartbeat is a time to note
+        // the progress of runs.
         if matches!(event, DutyStatusEvent::Renewed(..) | DutyStatusEvent::Stop) {
             self.tell_of_runs(duty_status);
         }
@@ -235,7 +240,7 @@ impl Shell {
     fn tell_of_runs(&self, duty_status: &mut DutyStatus) {
         for (duty, (id, run)) in &self.runs {
             let so_far = DutyStatusEvent::UnderWay(duty.clone(), *id, run.context.report(Ok(())));
-            // Nothing is to be done about it.
+            // An interim report has no effects.
             duty_status.on(so_far, self.clock.now());
         }
     }
@@ -283,7 +288,7 @@ impl Shell {
         }
     }
 
-    /// A call whose answer the board waits for.
+    /// Calls the store; the answer becomes an event for the duty status.
     fn ask<T, F, Fut>(
         &self,
         refusals: &Arc<Refusals>,
@@ -299,7 +304,7 @@ impl Shell {
             let answer = store::call(&engine, call).await;
             match (refusals.heard(&answer), &answer) {
                 (Some(Turn::Begins), Err(error)) => {
-                    tracing::warn!(%error, "the store refuses to answer about leases: no duty is done by this process until that is mended");
+                    tracing::warn!(%error, "the store refuses to answer about leases: this process does no duty until that is fixed");
                 }
                 (Some(_), _) => tracing::info!("the store answers about leases again"),
                 (None, Err(error)) => tracing::debug!(%error, "the store did not answer about leases"),
@@ -309,7 +314,7 @@ impl Shell {
         });
     }
 
-    /// A call whose answer nobody needs.
+    /// Calls the store without using the answer.
     fn say<F, Fut>(&mut self, call: F)
     where
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
@@ -318,7 +323,7 @@ impl Shell {
         let engine = Arc::clone(&self.engine);
         self.releases.spawn(async move {
             if let Err(error) = store::call(&engine, call).await {
-                tracing::warn!(%error, "leases could not be given back; they run out");
+                tracing::warn!(%error, "releasing leases failed; they expire");
             }
         });
     }
@@ -342,26 +347,27 @@ impl Shell {
                 })
             });
             if let Err(error) = &ended {
-                tracing::warn!(duty = %name, error, "a run of a duty failed; it is tried again at its next time");
+                tracing::warn!(duty = %name, error, "a run of a duty failed; it runs again after its interval");
             }
             let _ = told.send(DutyStatusEvent::Ended(name, id, of_run.report(ended))).await;
         });
         self.runs.insert(duty, (id, Run { context, abort }));
     }
 
-    /// Asked first; dropped if it does not listen.
+    /// Asks a run to stop, and drops it if it has not ended after the grace.
     fn stop_run(&mut self, duty: &DutyName, run: RunId) {
         let Some((_, running)) = self.runs.get(duty).filter(|(current, _)| *current == run) else { return };
         running.context.stop();
         let abort = running.abort.clone();
         tokio::spawn(async move {
-            // may sleep: this is how long it has to end by itself.
+            // may sleep: this is how long the run has to end by itself.
             tokio::time::sleep(STOP_GRACE).await;
             abort.abort();
         });
     }
 
-    /// Gives everything back, and waits for what is under way: a lease that was granted meanwhile is given back, too.
+    /// Releases all leases and locks, and waits for the answers: a lease that was granted meanwhile is
+    /// released, too.
     async fn leave(mut self, mut duty_status: DutyStatus) {
         let deadline = tokio::time::Instant::now() + LEAVE_WITHIN;
         // A run that has just ended was done.
@@ -385,7 +391,7 @@ impl Shell {
     }
 }
 
-/// The function itself may panic before there is a future: it is called in the task, too.
+/// Calls the duty's function in the task, too: the function itself may panic before there is a future.
 async fn start(run: DutyRun, context: DutyContext) -> Result<(), String> {
     run(context).await
 }

@@ -1,6 +1,7 @@
-//! What one process does about all its duties, without any I/O: events and the time go in, effects come out. It joins the
-//! [keeper](windlass_core::lease::lease_client) of all leases of the process, the [locks](super::locks) of its session, and a
-//! [runner](windlass_core::duty::runner) for each duty, and keeps the notes of their runs.
+//! The state of all duties of one process, without any I/O: events and the time go in, effects come out. It
+//! joins the [lease client](windlass_core::lease::lease_client) for all leases of the process, the
+//! [locks](super::locks) of its session, and a [runner](windlass_core::duty::runner) for each duty, and
+//! keeps the notes of their runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,85 +24,85 @@ use super::alert::DutyAlert;
 use super::locks::{LockCall, LockEffect, Locks};
 use crate::worker::Moment;
 
-/// What happens to a board.
+/// An event that the shell reports to a duty status.
 #[derive(Debug)]
 pub enum DutyStatusEvent {
     /// The store answered a heartbeat.
     HeartbeatAnswer {
-        /// Under which identity.
+        /// The identity that sent the heartbeat.
         worker: WorkerId,
-        /// Who else is heard.
+        /// The number of live members.
         members: MemberCount,
         /// The store's clock.
         store_now: Timestamp,
     },
-    /// A request for leases was answered, or not.
+    /// A request for leases was answered, or failed.
     Taken(LeaseCall, Result<Vec<Taking>, EngineError>),
-    /// Renewals were answered, or not.
+    /// Renewals were answered, or failed.
     Renewed(LeaseCall, Result<Vec<(LeaseFence, Renewed)>, EngineError>),
-    /// A request for locks was answered, or not.
+    /// A request for locks was answered, or failed.
     Locked(LockCall, Result<Vec<bool>, EngineError>),
-    /// A run is over, whatever became of it.
+    /// A run has ended, whatever its result.
     Ended(DutyName, RunId, RunReport),
-    /// What a run has done so far that has not ended. It is noted with the lease.
+    /// The interim report of a run that has not ended. It is noted with the lease.
     UnderWay(DutyName, RunId, RunReport),
     /// The lease of a duty became free, or its holder was asked to give way.
     Hint(DutyName),
-    /// Something changed in the store, perhaps a lease.
+    /// The store changed, and perhaps a lease with it.
     HintOfAnything,
-    /// This process ends: nothing is begun any more, and everything is given back.
+    /// The process ends: no run begins any more, and all leases and locks are released.
     Stop,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunReport {
-    /// What it did.
+    /// The number of items that it processed.
     pub items: u64,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// What the duty keeps from now on, if that has changed.
+    /// The values that the duty keeps from now on, if they have changed.
     pub kept: Option<Map<String, Value>>,
 }
 
-/// What the shell around a board is to do.
+/// An action for the shell around a duty status.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DutyStatusEffect {
-    /// Ask for leases; answer by [`DutyStatusEvent::Taken`].
+    /// Request leases; answer by [`DutyStatusEvent::Taken`].
     Take(LeaseCall, LeaseRequest),
     /// Renew leases; answer by [`DutyStatusEvent::Renewed`].
     Renew(LeaseCall, Vec<Renewal>),
-    /// Give leases back; nobody waits for the answer.
+    /// Release leases; the answer is not awaited.
     Release(Vec<LeaseRelease>),
-    /// Ask for locks; answer by [`DutyStatusEvent::Locked`].
+    /// Request locks; answer by [`DutyStatusEvent::Locked`].
     Lock(LockCall, LockRequest),
-    /// Give locks back; nobody waits for the answer.
+    /// Release locks; the answer is not awaited.
     Unlock(WorkerId, Vec<DutyName>),
-    /// Begin a run; say by [`DutyStatusEvent::Ended`] that it is over.
+    /// Begin a run; report its end by [`DutyStatusEvent::Ended`].
     Begin(Begin),
     /// Stop a run: the right to it is gone.
     StopRun(DutyName, RunId),
-    /// Somebody should look at this.
+    /// Raise an alert on which a person should act.
     Alert(DutyAlert),
 }
 
 /// A run that begins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Begin {
-    /// Of which duty.
+    /// The duty.
     pub duty: DutyName,
-    /// Which.
+    /// The id of the run.
     pub run: RunId,
-    /// What its writes name; nothing in modes without one.
+    /// The fence that the run's writes name; none in modes without a fence.
     pub fence: Option<LeaseFence>,
-    /// What the duty keeps with its lease.
+    /// The values that the duty keeps with its lease.
     pub kept: Map<String, Value>,
 }
 
-/// A duty as it is put on a board.
+/// A duty as it is added to a duty status.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// What it is.
+    /// The specification of the duty.
     pub spec: DutySpec,
     /// Whether a process that starts runs it at once where others would spread their first runs.
     pub at_once: bool,
@@ -115,7 +116,7 @@ pub struct DutyStatus {
     locks: Locks,
     duties: BTreeMap<DutyName, DutyEntry>,
     live: u32,
-    /// The store's clock, and when that was.
+    /// The store's time, and the local moment at which it was read.
     store_clock: (Timestamp, Moment),
     has_stopped: bool,
 }
@@ -127,14 +128,15 @@ struct DutyEntry {
     notes: DutyNotes,
     kept: Map<String, Value>,
     began_at: Moment,
-    /// The run that is under way.
+    /// The run in progress.
     current: Option<RunId>,
-    /// What that has done so far, as far as was told.
+    /// The last interim report of that run.
     so_far: Option<RunReport>,
 }
 
 impl DutyStatus {
-    /// These duties from `now` on, in the crowd that was counted with this worker's first heartbeat.
+    /// Starts with these duties at `now`, among the members that were counted with this worker's first
+    /// heartbeat.
     pub fn new(
         worker: WorkerId,
         entries: Vec<Entry>,
@@ -152,11 +154,11 @@ impl DutyStatus {
         };
         let lease_client = LeaseClient::new(of_mode(DutyMode::Lease), timing, membership, now);
         let locks = Locks::new(of_mode(DutyMode::AdvisoryLock), timing, ring_position, now);
-        let on_board = |entry: Entry| {
+        let entry = |entry: Entry| {
             let ring_position = if entry.at_once { 0 } else { ring_position };
             (entry.spec.name.clone(), DutyEntry::new(entry.spec, ring_position, now))
         };
-        let duties = entries.into_iter().map(on_board).collect();
+        let duties = entries.into_iter().map(entry).collect();
         let mut duty_status = Self {
             worker,
             lease_client,
@@ -170,7 +172,7 @@ impl DutyStatus {
         duty_status
     }
 
-    /// Something happened.
+    /// Takes in an event.
     pub fn on(&mut self, event: DutyStatusEvent, now: Moment) -> Vec<DutyStatusEffect> {
         let mut out = Vec::new();
         match event {
@@ -201,7 +203,7 @@ impl DutyStatus {
         out
     }
 
-    /// What is to be done at `now`. `fresh` is a random id that was never used.
+    /// The effects that are due at `now`. `fresh` is a random id that was never used.
     pub fn effects(&mut self, now: Moment, fresh: TermId) -> Vec<DutyStatusEffect> {
         let mut out = Vec::new();
         let effects = self.lease_client.effects(now, fresh);
@@ -210,7 +212,7 @@ impl DutyStatus {
         self.of_locks(effects, now, &mut out);
         let names: Vec<_> = self.duties.keys().cloned().collect();
         for duty in names {
-            let effects = self.duties.get_mut(&duty).map(|on_board| on_board.runner.effects(now));
+            let effects = self.duties.get_mut(&duty).map(|entry| entry.runner.effects(now));
             for effect in effects.into_iter().flatten() {
                 self.of_duty(&duty, effect, now, &mut out);
             }
@@ -218,13 +220,13 @@ impl DutyStatus {
         out
     }
 
-    /// When something is due even if nothing happens.
+    /// When an effect is due even if no event comes.
     pub fn wake_at(&self) -> Moment {
-        let runners = self.duties.values().map(|on_board| on_board.runner.wake_at()).min();
+        let runners = self.duties.values().map(|entry| entry.runner.wake_at()).min();
         self.lease_client.wake_at().min(self.locks.wake_at()).min(runners.unwrap_or(Moment::MAX))
     }
 
-    /// The term in which this process may do a duty at `now`.
+    /// Whether this process may do a duty at `now`.
     pub fn leads(&self, duty: &DutyName, now: Moment) -> bool {
         self.lease_client.term(duty, now).is_some() || self.locks.has(duty, now)
     }
@@ -234,19 +236,20 @@ impl DutyStatus {
         self.lease_client.stands_by(duty)
     }
 
-    /// How many workers are heard that could do any duty, this one included.
+    /// The number of live workers that could do any duty, this worker included.
     pub fn live(&self) -> u32 {
         self.live
     }
 
-    /// Whether an answer is under way that may tell of a term. Who stops should hear it, if it comes soon.
+    /// Whether an answer is pending that may grant a term. A process that stops should wait for it, if it
+    /// comes soon.
     pub fn is_waiting(&self) -> bool {
         self.lease_client.is_waiting()
     }
 
     /// Whether a run has not ended.
     pub fn is_running(&self) -> bool {
-        self.duties.values().any(|on_board| on_board.runner.is_running())
+        self.duties.values().any(|entry| entry.runner.is_running())
     }
 
     fn heard(&mut self, worker: WorkerId, members: MemberCount, store_now: Timestamp, now: Moment) {
@@ -255,8 +258,9 @@ impl DutyStatus {
         self.look_around();
     }
 
-    /// This process was declared dead and goes on under another identity: what it leads stands under the old one, which nobody finds
-    /// among the workers. It is given back while that identity is still known here.
+    /// Releases everything under the old identity. This process was declared dead and goes on under another
+    /// identity, but its leases name the old identity, which is no longer among the workers. They are
+    /// released while this process still knows that identity.
     fn give_all_back(&mut self, now: Moment, out: &mut Vec<DutyStatusEffect>) {
         let led: Vec<_> = self.duties.keys().filter(|duty| self.leads(duty, now)).cloned().collect();
         for duty in led {
@@ -264,10 +268,11 @@ impl DutyStatus {
         }
     }
 
-    /// Leaders do not take turns where nobody else is.
+    /// Tells the runners whether this process is alone: leaders do not rotate where no other process could
+    /// lead.
     fn look_around(&mut self) {
-        for (duty, on_board) in &mut self.duties {
-            on_board.runner.saw(self.lease_client.is_alone(duty));
+        for (duty, entry) in &mut self.duties {
+            entry.runner.saw(self.lease_client.is_alone(duty));
         }
     }
 
@@ -303,8 +308,8 @@ impl DutyStatus {
             match effect {
                 LockEffect::Ask(call, request) => out.push(DutyStatusEffect::Lock(call, request)),
                 LockEffect::Gained(duty) => {
-                    if let Some(on_board) = self.duties.get_mut(&duty) {
-                        on_board.runner.gained(None, None, now);
+                    if let Some(entry) = self.duties.get_mut(&duty) {
+                        entry.runner.gained(None, None, now);
                     }
                 }
                 LockEffect::Lost(duty) => self.leads_no_longer(&duty, now, out),
@@ -319,8 +324,8 @@ impl DutyStatus {
             DutyEffect::Stop(run) => out.push(DutyStatusEffect::StopRun(duty.clone(), run)),
             DutyEffect::Stuck(lasting) => {
                 let store_now = self.store_now(now);
-                if let Some(on_board) = self.duties.get_mut(duty) {
-                    on_board.notes.got_stuck(store_now);
+                if let Some(entry) = self.duties.get_mut(duty) {
+                    entry.notes.got_stuck(store_now);
                 }
                 out.push(DutyStatusEffect::Alert(DutyAlert::Stuck { duty: duty.clone(), lasting }));
             }
@@ -330,21 +335,22 @@ impl DutyStatus {
 
     fn leads_now(&mut self, lease: LeaseFence, metadata: Option<&LeaseMetadata>, now: Moment) {
         let store_now = self.store_now(now);
-        let Some(on_board) = self.duties.get_mut(&lease.duty) else { return };
-        let due_in = metadata.and_then(|metadata| on_board.take_over(metadata, store_now));
+        let Some(entry) = self.duties.get_mut(&lease.duty) else { return };
+        let due_in = metadata.and_then(|metadata| entry.take_over(metadata, store_now));
         let duty = lease.duty.clone();
-        on_board.runner.gained(Some(lease), due_in, now);
-        // So that nobody takes a run of the last leader for one that goes on.
+        entry.runner.gained(Some(lease), due_in, now);
+        // So that no other process takes a run of the last leader for one in progress.
         self.note(&duty, now);
     }
 
-    /// A process whose run does not end wants no lease of that duty: it would only keep it from others.
+    /// Ends the leadership of a duty. A process whose run does not end requests no lease of that duty: it
+    /// would only keep the lease from others.
     fn leads_no_longer(&mut self, duty: &DutyName, now: Moment, out: &mut Vec<DutyStatusEffect>) {
-        let Some(on_board) = self.duties.get_mut(duty) else { return };
-        if let Some(DutyEffect::Stop(run)) = on_board.runner.lost() {
+        let Some(entry) = self.duties.get_mut(duty) else { return };
+        if let Some(DutyEffect::Stop(run)) = entry.runner.lost() {
             out.push(DutyStatusEffect::StopRun(duty.clone(), run));
         }
-        if on_board.runner.is_running() {
+        if entry.runner.is_running() {
             self.locks.want(duty, false, now);
             let effects = self.lease_client.want(duty, false, now);
             self.of_leases(effects, now, out);
@@ -368,10 +374,10 @@ impl DutyStatus {
         out: &mut Vec<DutyStatusEffect>,
     ) {
         let store_now = self.store_now(now);
-        let Some(on_board) = self.duties.get_mut(duty) else { return };
-        (on_board.began_at, on_board.current, on_board.so_far) = (now, Some(run), None);
-        on_board.notes.began(store_now);
-        let kept = on_board.kept.clone();
+        let Some(entry) = self.duties.get_mut(duty) else { return };
+        (entry.began_at, entry.current, entry.so_far) = (now, Some(run), None);
+        entry.notes.began(store_now);
+        let kept = entry.kept.clone();
         out.push(DutyStatusEffect::Begin(Begin { duty: duty.clone(), run, fence, kept }));
         self.note(duty, now);
     }
@@ -385,8 +391,8 @@ impl DutyStatus {
         out: &mut Vec<DutyStatusEffect>,
     ) {
         let store_now = self.store_now(now);
-        let Some(on_board) = self.duties.get_mut(duty) else { return };
-        on_board.ended(run, report, store_now, now);
+        let Some(entry) = self.duties.get_mut(duty) else { return };
+        entry.ended(run, report, store_now, now);
         self.note(duty, now);
         if !self.has_stopped {
             self.locks.want(duty, true, now);
@@ -395,19 +401,20 @@ impl DutyStatus {
         }
     }
 
-    /// Some runs last for minutes, in which they do one thing after the other: what they have done is noted before they end. What they
-    /// mean to keep is not: a run that dies half way may have put it down before the work that it stands for.
+    /// Notes the interim report of a run. Some runs last for minutes, in which they process one item after
+    /// the other: their progress is noted before they end. The values that they mean to keep are not noted:
+    /// a run that dies half way may have set a value before it did the work that the value stands for.
     fn goes_on(&mut self, duty: &DutyName, run: RunId, report: RunReport, now: Moment) {
         let report = RunReport { kept: None, ..report };
-        let Some(on_board) = self.duties.get_mut(duty) else { return };
-        let is_news = on_board.so_far.clone().unwrap_or_default() != report;
-        if is_news && on_board.current == Some(run) {
-            on_board.so_far = Some(report);
+        let Some(entry) = self.duties.get_mut(duty) else { return };
+        let is_news = entry.so_far.clone().unwrap_or_default() != report;
+        if is_news && entry.current == Some(run) {
+            entry.so_far = Some(report);
             self.note(duty, now);
         }
     }
 
-    /// What a lease is to keep goes with its next renewal.
+    /// Passes the notes of a duty to its lease; they are sent with the next renewal.
     fn note(&mut self, duty: &DutyName, now: Moment) {
         if let Some(metadata) = self.duties.get(duty).and_then(DutyEntry::metadata) {
             self.lease_client.note(duty, metadata, now);
@@ -420,8 +427,8 @@ impl DutyStatus {
         self.of_leases(effects, now, out);
         let effects = self.locks.stop();
         self.of_locks(effects, now, out);
-        for (duty, on_board) in &mut self.duties {
-            if let Some(DutyEffect::Stop(run)) = on_board.runner.lost() {
+        for (duty, entry) in &mut self.duties {
+            if let Some(DutyEffect::Stop(run)) = entry.runner.lost() {
                 out.push(DutyStatusEffect::StopRun(duty.clone(), run));
             }
         }
@@ -431,7 +438,7 @@ impl DutyStatus {
 impl DutyEntry {
     fn new(spec: DutySpec, ring_position: u16, now: Moment) -> Self {
         let runner = DutyRunner::new(spec.clone(), ring_position, now);
-        let mut on_board = Self {
+        let mut entry = Self {
             spec,
             runner,
             notes: DutyNotes::default(),
@@ -440,21 +447,21 @@ impl DutyEntry {
             current: None,
             so_far: None,
         };
-        on_board.say_what_is_usual();
-        on_board
+        entry.note_timing();
+        entry
     }
 
-    /// What the last leader noted goes on, under this process's own idea of how often the duty runs. Tells in how long the next run
-    /// is due, if that is known.
+    /// Continues from the notes of the last leader, with this process's own interval for the duty. Returns
+    /// in how long the next run is due, if that is known.
     fn take_over(&mut self, metadata: &LeaseMetadata, store_now: Timestamp) -> Option<Duration> {
         (self.notes, self.kept) = (metadata.notes(), metadata.kept());
-        // What a run did that was begun in an earlier term went with that.
+        // The interim report of a run that began in an earlier term ended with that term.
         (self.current, self.so_far) = (None, None);
-        self.say_what_is_usual();
+        self.note_timing();
         self.notes.taken_over(store_now)
     }
 
-    fn say_what_is_usual(&mut self) {
+    fn note_timing(&mut self) {
         self.notes.every = Some(self.spec.interval);
         self.notes.stuck_after = Some(self.spec.stuck_after());
     }
@@ -476,15 +483,17 @@ impl DutyEntry {
         }
     }
 
-    /// What the duty keeps may be too much: then it keeps what it kept before, and its run has failed. Were it taken all the same,
-    /// no lease could carry it, nor the notes beside it, and a duty without new notes looks stuck.
+    /// Keeps the values of the duty, unless they are too large: then the duty keeps its earlier values, and
+    /// its run has failed. If they were accepted all the same, no lease could carry them, nor the notes
+    /// beside them, and a duty without new notes looks stuck.
     fn keep(&mut self, kept: Map<String, Value>) -> Result<(), String> {
         LeaseMetadata::of(&self.notes, &kept).map_err(|error| error.to_string())?;
         self.kept = kept;
         Ok(())
     }
 
-    /// A run that is under way is noted with what it has done so far, and as one that has not ended: whoever leads next does it again.
+    /// The metadata for the lease. A run in progress is noted with its interim report, as a run that has
+    /// not ended: the next leader does it again.
     fn metadata(&self) -> Option<LeaseMetadata> {
         let Some(so_far) = &self.so_far else { return LeaseMetadata::of(&self.notes, &self.kept).ok() };
         let mut notes = self.notes.clone();

@@ -1,5 +1,5 @@
-//! Batcher: callers who come while one request is under way go together in the next. One caller alone waits
-//! for nobody; a thousand at once cost a few round trips instead of a thousand.
+//! Batcher: calls that arrive while one request is in flight go together in the next. A single caller waits
+//! for no other call; a thousand at once cost a few round trips instead of a thousand.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,34 +16,36 @@ use windlass_core::planted::{Bug, planted};
 use super::{EnqueueError, Handle};
 use crate::{random, store};
 
-/// Requests of one line under way at once. With two, the next is already at the store when one is answered.
+/// The most requests of one class in flight at once. With two, the next is already at the store when one is
+/// answered.
 const UNDER_WAY_MAX: usize = 2;
-/// Callers who may wait for a seat. More are held before they enqueue, not in memory.
+/// The most calls that may be pending. Further callers are blocked before they enqueue, instead of being
+/// kept in memory.
 const WAITING_MAX: usize = 100_000;
-/// How often a request whose answer got lost is sent again before the caller is told.
+/// How often a request whose answer was lost is sent in all before the caller gets an error.
 const TRIES_MAX: u32 = 5;
 
-/// What becomes of a request after an answer.
+/// The decision about a request after an answer.
 #[derive(Debug)]
 pub enum Judged {
     /// The callers get these answers.
     Answered(Vec<EnqueueAnswer>),
-    /// Send the same request again after this time: it is idempotent, and an answer got lost.
+    /// Send the same request again after this time: it is idempotent, and an answer was lost.
     Again(Duration),
-    /// Nothing was stored.
+    /// No job was stored.
     NotStored(EngineError),
-    /// It is not known.
+    /// It is unknown whether the jobs were stored.
     Unknown,
 }
 
-/// Decides what becomes of a request that was sent `tries` times.
+/// Decides how to go on with a request that was sent `tries` times.
 pub fn judge(answer: Result<Vec<EnqueueAnswer>, EngineError>, tries: u32) -> Judged {
     match answer {
         Ok(answers) => Judged::Answered(answers),
         Err(_) if planted(Bug::AcknowledgeBeforeWrite) => {
             Judged::Answered(vec![EnqueueAnswer::New(JobId(0))])
         }
-        // Once one answer got lost, a later failure says nothing of the try before it.
+        // Once one answer was lost, a later failure says nothing of the attempt before it.
         Err(error) if (error.is_unknown() || tries > 1) && tries < TRIES_MAX => {
             Judged::Again(Duration::from_millis(50) * tries)
         }
@@ -52,7 +54,7 @@ pub fn judge(answer: Result<Vec<EnqueueAnswer>, EngineError>, tries: u32) -> Jud
     }
 }
 
-/// The request as it is sent again: under its own name, by which the store knows it.
+/// The request as it is sent again: under the same request id, by which the store recognizes it.
 pub fn repeat_of(request: &EnqueueRequest) -> EnqueueRequest {
     let mut repeat = request.clone();
     if planted(Bug::RepeatWithoutReceipt) {
@@ -61,13 +63,13 @@ pub fn repeat_of(request: &EnqueueRequest) -> EnqueueRequest {
     repeat
 }
 
-/// Jobs that travel apart, so that what keeps some of them keeps no others.
+/// The classes of jobs that are batched apart, so that a delay of one class does not hold up the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Plain,
-    /// Somebody's open transaction may hold a key.
+    /// Another application's open transaction may hold a key.
     Keyed,
-    /// They take more than one statement, and a spool refuses them.
+    /// Jobs with an ordering key take more than one statement, and a spool refuses them.
     Ordered,
 }
 
@@ -81,17 +83,17 @@ impl Class {
     }
 }
 
-/// The flights of one client.
+/// The pending and the sent enqueue calls of one client.
 pub(crate) struct Batcher {
     engine: Arc<dyn Engine>,
-    plain: Mutex<Line>,
-    keyed: Mutex<Line>,
-    ordered: Mutex<Line>,
-    seats: Arc<Semaphore>,
+    plain: Mutex<PendingQueue>,
+    keyed: Mutex<PendingQueue>,
+    ordered: Mutex<PendingQueue>,
+    permits: Arc<Semaphore>,
 }
 
 #[derive(Default)]
-struct Line {
+struct PendingQueue {
     waiting: VecDeque<Pending>,
     under_way: usize,
 }
@@ -99,8 +101,9 @@ struct Line {
 struct Pending {
     job: NewJob,
     answer: oneshot::Sender<Result<EnqueueAnswer, EnqueueError>>,
-    /// Given back when the passenger is, not when its caller stops waiting: the job is still in memory.
-    _seat: OwnedSemaphorePermit,
+    /// Released when this entry is dropped, not when its caller stops waiting: until then the job is still
+    /// in memory.
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Batcher {
@@ -110,11 +113,11 @@ impl Batcher {
             plain: Mutex::default(),
             keyed: Mutex::default(),
             ordered: Mutex::default(),
-            seats: Arc::new(Semaphore::new(WAITING_MAX)),
+            permits: Arc::new(Semaphore::new(WAITING_MAX)),
         }
     }
 
-    /// Sends one job with the next flight, or on its own if the caller named the request.
+    /// Sends one job with the next batch, or in a request of its own if the caller named the request.
     pub(crate) async fn submit(
         self: &Arc<Self>,
         job: NewJob,
@@ -124,17 +127,18 @@ impl Batcher {
             let alone = EnqueueRequest { request, jobs: vec![job] };
             return self.send(alone).await.pop().expect("a request of one job has one answer");
         }
-        let seat = Arc::clone(&self.seats).acquire_owned().await.expect("the seats are never closed");
+        let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the permits are never closed");
         let (answer, answered) = oneshot::channel();
-        if let Some(batch) = self.join(Pending { job, answer, _seat: seat }) {
-            // Nobody waits for the flight: it answers its passengers, and goes on with others.
+        if let Some(batch) = self.join(Pending { job, answer, _permit: permit }) {
+            // No task waits for the batch: it answers its callers, and then sends the calls that came
+            // meanwhile.
             drop(store::begin(batch.flush()));
         }
-        // A flight answers all its passengers before it ends, unless the runtime is shut down under it.
+        // A batch answers all its callers before it ends, unless the runtime is shut down under it.
         answered.await.unwrap_or(Err(EnqueueError::Unknown(None)))
     }
 
-    /// Sends one request until it is answered or given up. Gives an answer for each job.
+    /// Sends one request until it is answered or has used up its tries. Returns an answer for each job.
     pub(crate) async fn send(&self, mut request: EnqueueRequest) -> Vec<Result<EnqueueAnswer, EnqueueError>> {
         let (id, count) = (request.request, request.jobs.len());
         for tries in 1.. {
@@ -158,59 +162,60 @@ impl Batcher {
         for_each(count, |position| EnqueueError::Unknown(Some(Handle { request: id, position })))
     }
 
-    /// Takes a place in the line; gives a new flight if one must start.
+    /// Queues a call; returns a new batch if one must start.
     fn join(self: &Arc<Self>, pending: Pending) -> Option<Batch> {
         let class = Class::of(&pending.job);
-        let mut line = self.line(class);
-        line.waiting.push_back(pending);
-        (line.under_way < UNDER_WAY_MAX).then(|| {
-            line.under_way += 1;
+        let mut queue = self.queue(class);
+        queue.waiting.push_back(pending);
+        (queue.under_way < UNDER_WAY_MAX).then(|| {
+            queue.under_way += 1;
             Batch { batcher: Arc::clone(self), class }
         })
     }
 
-    fn line(&self, class: Class) -> MutexGuard<'_, Line> {
-        let line = match class {
+    fn queue(&self, class: Class) -> MutexGuard<'_, PendingQueue> {
+        let queue = match class {
             Class::Plain => &self.plain,
             Class::Keyed => &self.keyed,
             Class::Ordered => &self.ordered,
         };
-        line.lock().unwrap_or_else(PoisonError::into_inner)
+        queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A flight under way. However it ends, even with its runtime, it makes room for the next.
+/// A batch in flight. However it ends, even with its runtime, its drop allows the next batch to start.
 struct Batch {
     batcher: Arc<Batcher>,
     class: Class,
 }
 
 impl Batch {
-    /// Flies until nobody waits.
+    /// Sends requests until no call is pending.
     async fn flush(self) {
         while let Some(pending) = self.load() {
             let request = random::request_id();
             let (jobs, answers): (Vec<_>, Vec<_>) = pending.into_iter().map(|p| (p.job, p.answer)).unzip();
-            let placed = self.batcher.send(EnqueueRequest { request, jobs }).await;
-            for (answer, placed) in answers.into_iter().zip(placed) {
-                // Whoever stopped waiting does not want to know.
-                let _ = answer.send(placed);
+            let outcomes = self.batcher.send(EnqueueRequest { request, jobs }).await;
+            for (answer, outcomes) in answers.into_iter().zip(outcomes) {
+                // A caller that stopped waiting needs no answer.
+                let _ = answer.send(outcomes);
             }
-            // Whoever began the flight goes on with its own work, and does not serve those who come later.
+            // The task that began the batch goes on with its own work, and does not serve the calls that
+            // come later.
             tokio::task::yield_now().await;
         }
     }
 
     fn load(&self) -> Option<Vec<Pending>> {
-        let mut line = self.batcher.line(self.class);
-        let size = line.waiting.len().min(ENQUEUE_BATCH_MAX);
-        (size > 0).then(|| line.waiting.drain(..size).collect())
+        let mut queue = self.batcher.queue(self.class);
+        let size = queue.waiting.len().min(ENQUEUE_BATCH_MAX);
+        (size > 0).then(|| queue.waiting.drain(..size).collect())
     }
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        self.batcher.line(self.class).under_way -= 1;
+        self.batcher.queue(self.class).under_way -= 1;
     }
 }
 
@@ -218,7 +223,7 @@ fn for_each(count: usize, error: impl Fn(usize) -> EnqueueError) -> Vec<Result<E
     (0..count).map(|position| Err(error(position))).collect()
 }
 
-/// The same trouble for each of several callers.
+/// A copy of an error, for each of several callers.
 fn again(error: &EngineError) -> EngineError {
     match error {
         EngineError::Full { why } => EngineError::Full { why: why.clone() },
@@ -247,21 +252,21 @@ mod tests {
 
     fn pending(batcher: &Batcher) -> Pending {
         let job = NewJob::new("t".parse().unwrap(), Payload::default());
-        let seat = Arc::clone(&batcher.seats).try_acquire_owned().unwrap();
-        Pending { job, answer: oneshot::channel().0, _seat: seat }
+        let permit = Arc::clone(&batcher.permits).try_acquire_owned().unwrap();
+        Pending { job, answer: oneshot::channel().0, _permit: permit }
     }
 
-    /// A flight sends one request for each load, and no other.
+    /// Each `load` becomes one request, and no other request is sent.
     #[test]
     fn a_hundred_callers_who_come_while_a_request_is_under_way_make_at_most_two_more() {
         let batcher = Arc::new(Batcher::new(Arc::new(crate::MemoryEngine::new())));
-        let first = batcher.join(pending(&batcher)).expect("nobody flies yet");
-        assert_eq!(first.load().map(|pending| pending.len()), Some(1), "it is under way");
+        let first = batcher.join(pending(&batcher)).expect("no batch is in flight yet");
+        assert_eq!(first.load().map(|pending| pending.len()), Some(1), "its request is in flight");
         let new: Vec<_> = (0..100).filter_map(|_| batcher.join(pending(&batcher))).collect();
         let loads: Vec<_> =
             new.iter().chain([&first]).map_while(Batch::load).map(|load| load.len()).collect();
         assert!(loads.len() <= 2, "{loads:?}");
-        assert_eq!(loads.iter().sum::<usize>(), 100, "nobody is left behind");
+        assert_eq!(loads.iter().sum::<usize>(), 100, "no call is left behind");
         assert!(first.load().is_none());
     }
 

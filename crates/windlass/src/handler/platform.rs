@@ -1,4 +1,4 @@
-//! Calls to platforms outside, with a circuit breaker in front of each.
+//! Calls to external platforms, with a circuit breaker in front of each.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use windlass_core::names::{BreakerName, NameError};
 use super::context::Context;
 use crate::limits::{Allowed, Platform};
 
-/// A platform outside, for one call. Made by [`Context::breaker`].
+/// An external platform, for one call. Made by [`Context::breaker`].
 #[must_use = "nothing is called until `call` is awaited"]
 pub struct PlatformCall<'a> {
     ctx: &'a Context,
     name: Result<BreakerName, NameError>,
 }
 
-/// Why a call brought no result.
+/// The reason why a call returned no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError<E> {
-    /// The breaker is open: nothing was called. A handler that returns this error has its job put back until the
+    /// The breaker is open: no call was made. If a handler returns this error, its job is parked until the
     /// platform may be called again, which costs no attempt.
-    #[error("breaker {0} is open, so nothing was called")]
+    #[error("breaker {0} is open, so no call was made")]
     Open(BreakerName),
     /// The call failed.
     #[error(transparent)]
     Failed(E),
-    /// The name of the platform is no name.
+    /// The name of the platform is invalid.
     #[error(transparent)]
     Name(NameError),
 }
@@ -38,7 +38,7 @@ impl<'a> PlatformCall<'a> {
         Self { ctx, name: BreakerName::parse(platform) }
     }
 
-    /// Calls, unless the breaker is open. An error counts as a failure of the platform.
+    /// Makes the call, unless the breaker is open. An error counts as a failure of the platform.
     pub async fn call<T, E>(self, call: impl Future<Output = Result<T, E>>) -> Result<T, CallError<E>> {
         let judge = |answer: &Result<T, E>| match answer {
             Ok(_) => Some(Verdict::Success),
@@ -47,9 +47,10 @@ impl<'a> PlatformCall<'a> {
         self.call_judged(call, judge).await
     }
 
-    /// Calls, unless the breaker is open, and lets the caller say what the answer means. Nothing means that it says
-    /// nothing of the platform, such as a refusal of wrong input. After a rate-limit answer a handler that returns an
-    /// error is tried again when the platform said, or else after a pause that doubles each time.
+    /// Makes the call, unless the breaker is open, and lets the caller judge the answer. No verdict means
+    /// that the answer says nothing of the platform, such as a refusal of invalid input. After a rate-limit
+    /// answer, a handler that returns an error is retried when the platform said, or else after a pause
+    /// that doubles each time.
     pub async fn call_judged<T, E>(
         self,
         call: impl Future<Output = Result<T, E>>,
@@ -69,18 +70,18 @@ impl<'a> PlatformCall<'a> {
         answer.map_err(CallError::Failed)
     }
 
-    /// Tells that a call went well that was not made through here.
+    /// Reports the success of a call that was not made through this type.
     pub async fn succeeded(self) {
         self.tell(Verdict::Success).await;
     }
 
-    /// Tells that a call failed that was not made through here.
+    /// Reports the failure of a call that was not made through this type.
     pub async fn failed(self) {
         self.tell(Verdict::Failure).await;
     }
 
-    /// Tells that the platform was asked too often, and when it wants to be asked again. If the handler then returns an
-    /// error, the job is tried again at that time.
+    /// Reports that the platform was called too often, and when it may be called again. If the handler then
+    /// returns an error, the job is retried at that time.
     pub async fn rate_limited(self, retry_after: Option<Duration>) {
         self.tell(Verdict::RateLimited(retry_after)).await;
     }
@@ -89,7 +90,7 @@ impl<'a> PlatformCall<'a> {
         let Ok(name) = self.name else { return };
         let breakers = &self.ctx.limits().breakers;
         let Some(platform) = breakers.platform(&name) else { return };
-        // A job that holds a permit is told by its answer that it does; others are told that they need none.
+        // For a job that holds a permit, the answer says so; other jobs need no permit to report a result.
         let allowed = breakers.ask(&platform, self.ctx.fence()).await.unwrap_or(Allowed::ByUs);
         tell(self.ctx, &platform, allowed, Some(verdict)).await;
     }
@@ -104,7 +105,7 @@ async fn tell(ctx: &Context, platform: &Arc<Platform>, allowed: Allowed, verdict
         Verdict::Success | Verdict::Failure => None,
     };
     ctx.note(|notes| {
-        notes.told.push(platform.spec.name.clone());
+        notes.reported.push(platform.spec.name.clone());
         notes.pause = notes.pause.max(pause);
     });
 }

@@ -1,4 +1,4 @@
-//! The breakers of a process: who may call which platform, and what became of it.
+//! The breakers of a process: which claim may call which platform, and the results of the calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -25,22 +25,23 @@ pub(crate) struct Breakers {
     clock: Arc<dyn Clock>,
     wake: Arc<Wake>,
     platforms: RwLock<BTreeMap<BreakerName, Arc<Platform>>>,
-    /// Held by whoever tells the store: a second one must wait until the first is done.
+    /// Held while breaker states are exchanged with the store: a second exchange waits until the first is
+    /// done.
     syncing: tokio::sync::Mutex<()>,
 }
 
-/// A platform, and what is known of it.
+/// A platform, and this process's knowledge of it.
 pub(crate) struct Platform {
     pub(crate) spec: BreakerSpec,
     known: Mutex<Known>,
 }
 
-/// What a claim was allowed, and by whom.
+/// The permission of a claim to call a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
-    /// By what this process knows.
+    /// Granted by what this process knows.
     ByUs,
-    /// By the store, with a permit.
+    /// Granted by the store, with a permit.
     ByStore,
 }
 
@@ -74,7 +75,8 @@ impl Breakers {
         Self { engine, clock, wake, platforms, syncing: tokio::sync::Mutex::default() }
     }
 
-    /// The same for jobs of another store. A platform whose breaker is this process's own is the same one.
+    /// The breakers for jobs of another store. A platform whose breaker belongs to this process only is
+    /// shared by both.
     pub(super) fn beside(&self, engine: Arc<dyn Engine>, wake: Arc<Wake>, specs: &[BreakerSpec]) -> Self {
         let beside = Self::new(engine, Arc::clone(&self.clock), wake, specs);
         let own = self.all().into_iter().filter(|platform| !platform.is_shared());
@@ -83,19 +85,19 @@ impl Breakers {
         beside
     }
 
-    /// All platforms that this process has to do with.
+    /// All platforms of this process.
     pub(super) fn all(&self) -> Vec<Arc<Platform>> {
         self.platforms.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// A platform by its name; one that nobody configured has the defaults. Nothing if there are too many.
+    /// A platform by its name, with the defaults if it is not configured. None if there are too many.
     pub(crate) fn platform(&self, name: &BreakerName) -> Option<Arc<Platform>> {
         if let Some(platform) = self.platforms.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Some(Arc::clone(platform));
         }
         let mut platforms = self.platforms.write().unwrap_or_else(PoisonError::into_inner);
         if platforms.len() >= BREAKERS_MAX as usize {
-            tracing::warn!(breaker = %name, "there are {BREAKERS_MAX} breakers already; this one is left out");
+            tracing::warn!(breaker = %name, "expected at most {BREAKERS_MAX} breakers, got one more; calls to this platform have no breaker");
             return None;
         }
         let new = || Platform::new(BreakerSpec::new(name.clone()));
@@ -103,7 +105,7 @@ impl Breakers {
         Some(Arc::clone(platforms.entry(name.clone()).or_insert_with(new)))
     }
 
-    /// A platform by its name, if this process has to do with it.
+    /// A platform by its name, if this process knows it.
     pub(super) fn known_platform(&self, name: &BreakerName) -> Option<Arc<Platform>> {
         self.platforms.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -133,21 +135,21 @@ impl Breakers {
         }
     }
 
-    /// A call ended. Whoever holds the store's permit waits until the store knows: the permit ends with the claim, and
-    /// what a claim says afterwards counts no more.
+    /// Takes in the end of a call. A caller with the store's permit waits until the store knows the result:
+    /// the permit ends with the claim, and a later result of that claim counts no more.
     pub(crate) async fn ended(&self, platform: &Platform, fence: Fence, allowed: Allowed, verdict: Verdict) {
-        let tells_at_once = allowed == Allowed::ByStore;
-        let shared = platform.is_shared() && !tells_at_once;
+        let reports_at_once = allowed == Allowed::ByStore;
+        let shared = platform.is_shared() && !reports_at_once;
         platform.known().ended(fence, verdict, shared, self.now(), platform.options());
-        if tells_at_once {
+        if reports_at_once {
             let _ = self.tell(platform, &BreakerEvent::ProbeEnded(fence, verdict)).await;
         }
-        if tells_at_once || verdict != Verdict::Success {
+        if reports_at_once || verdict != Verdict::Success {
             self.wake.soon();
         }
     }
 
-    /// A claim is over and nothing is known of the platform.
+    /// Ends the permission of a claim that is over without a result of its calls.
     pub(crate) async fn left(&self, platform: &Platform, fence: Fence, allowed: Allowed) {
         let event = BreakerEvent::Left(vec![fence]);
         platform.known().happened(&event, self.now(), platform.options());
@@ -156,21 +158,21 @@ impl Breakers {
         }
     }
 
-    /// How long to stay away after a rate-limit answer.
+    /// How long to make no calls after a rate-limit answer.
     pub(crate) fn pause(&self, platform: &Platform, retry_after: Option<Duration>) -> Duration {
         platform.known().pause(retry_after, platform.options())
     }
 
-    /// Tells the store that something happened to a breaker, and remembers what the store knows now.
+    /// Reports an event of a breaker to the store, and takes in the state that the store has now.
     pub(super) async fn tell(
         &self,
         platform: &Platform,
         event: &BreakerEvent,
     ) -> Result<BreakerState, EngineError> {
         let options = *platform.options();
-        let told =
+        let changed =
             change(&self.engine, &platform.spec.name, |state, now| (decide(state, event, now, &options), ()));
-        self.learn(platform, told.await)?;
+        self.learn(platform, changed.await)?;
         Ok(platform.known().stands(self.now(), platform.options()))
     }
 
@@ -185,14 +187,14 @@ impl Breakers {
                 Ok(answer)
             }
             Err(error) => {
-                tracing::debug!(%error, breaker = %platform.spec.name, "the store cannot be asked; this process decides alone");
+                tracing::debug!(%error, breaker = %platform.spec.name, "reading a breaker from the store failed; this process decides alone");
                 platform.known().is_away();
                 Err(error)
             }
         }
     }
 
-    /// Reads what the store knows of platforms, and tells it what happened here.
+    /// Reads the states of platforms from the store, and reports the results of this process.
     pub(crate) async fn sync(&self) -> Result<(), EngineError> {
         let _one_at_a_time = self.syncing.lock().await;
         let shared: Vec<_> = self.all().into_iter().filter(|platform| platform.is_shared()).collect();
@@ -203,16 +205,16 @@ impl Breakers {
         for platform in shared {
             let unsent = platform.known().take_unsent(platform.options());
             if let Some(results) = unsent {
-                let told = self.tell(&platform, &BreakerEvent::Ended(results)).await;
+                let reported = self.tell(&platform, &BreakerEvent::Ended(results)).await;
                 platform.known().was_told();
-                told?;
+                reported?;
             }
             self.drop_void_permits(&platform).await?;
         }
         Ok(())
     }
 
-    /// Permits of claims that have ended without a word are void.
+    /// Releases the permits of claims that have ended without a result.
     async fn drop_void_permits(&self, platform: &Platform) -> Result<(), EngineError> {
         let probes = platform.known().stands(self.now(), platform.options()).probes;
         if probes.is_empty() || !platform.known().is_shared(self.now()) {
@@ -228,7 +230,7 @@ impl Breakers {
         Ok(())
     }
 
-    /// The store was read: every platform that processes share learns what it knows.
+    /// Takes in the states that were read from the store, for every platform that processes share.
     pub(super) fn read(&self, read: &BreakersRead) {
         let now = self.now();
         for platform in self.all().iter().filter(|platform| platform.is_shared()) {

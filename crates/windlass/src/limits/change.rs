@@ -1,4 +1,5 @@
-//! Changing a breaker that processes share: read, decide, write; if somebody was faster, again.
+//! Changes a breaker that processes share: read, decide, write; and again if another process wrote in
+//! between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +14,18 @@ use windlass_core::policies::{BreakersRead, Saved};
 use super::platform::found;
 use crate::{random, store};
 
-/// After so many who were faster, somebody else has surely done what was to be done, or the next round does it.
+/// The most attempts. After this many, another process has surely made the change, or the next round makes
+/// it.
 const TRIES_MAX: u32 = 20;
 
-/// What a change led to.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakerChange<T> {
-    /// What is known now.
+    /// The state of the breaker now.
     pub state: BreakerState,
-    /// The store's now, when it was read.
+    /// The store's time when the state was read.
     pub now: Timestamp,
-    /// What was decided; nothing if others were faster each time.
+    /// The decision; none if other processes wrote first each time.
     pub answer: Option<T>,
 }
 
@@ -32,7 +34,7 @@ pub(super) async fn read_all(engine: &Arc<dyn Engine>) -> Result<BreakersRead, E
     store::call(engine, |engine| async move { engine.breakers().await }).await
 }
 
-/// Changes a breaker as `decide` says, which may be asked several times.
+/// Changes a breaker by the result of `decide`, which may be called several times.
 pub(super) async fn change<T>(
     engine: &Arc<dyn Engine>,
     name: &BreakerName,
@@ -45,7 +47,7 @@ pub(super) async fn change<T>(
         if state == before || save(engine, name, version, &state).await? == Saved::Done {
             return Ok(BreakerChange { state, now: read.now, answer: Some(answer) });
         }
-        // may sleep: those who meet here go apart, or they would meet again.
+        // may sleep: processes that collide here spread out, or they would collide again.
         tokio::time::sleep(Duration::from_micros(u64::from(random::byte()) * u64::from(tries + 1))).await;
     }
     let read = read_all(engine).await?;
@@ -62,13 +64,13 @@ async fn save(
     store::call(engine, |engine| async move { engine.save_breaker(&name, version, &state).await }).await
 }
 
-/// What a person does to a breaker that processes share: opens, closes or resets it.
+/// Applies a person's act to a breaker that processes share: opens, closes or resets it.
 pub async fn change_breaker(
     engine: &Arc<dyn Engine>,
     name: &BreakerName,
     event: &BreakerEvent,
 ) -> Result<BreakerChange<()>, EngineError> {
-    // What people do depends on no option.
+    // A person's act depends on no option.
     let options = BreakerOptions::default();
     change(engine, name, |state, now| (decide(state, event, now, &options), ())).await
 }

@@ -1,6 +1,6 @@
-//! Keeps breakers and gates going: tells the store what became of calls, learns what others told it, and lets jobs
-//! through gates that may be opened. Every process with limits does it; two at once do no harm, since who is let
-//! through asks again before it runs.
+//! Keeps breakers and gates up to date: reports the results of calls to the store, reads the results of
+//! other processes, and releases jobs from gates that may be opened. Every process with limits does it; two
+//! at once do no harm, since a released job is checked again before it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,37 +21,37 @@ use super::tokens::MAX_INLINE_WAIT;
 use crate::duties::mailbox::Mailbox;
 use crate::store;
 
-/// The store is read and told this often.
+/// The interval of exchanges with the store.
 const ROUND_EVERY: Duration = Duration::from_millis(250);
-/// Rounds follow each other no faster, whatever happens.
+/// The shortest time between two rounds, whatever happens.
 const ROUND_GAP: Duration = Duration::from_millis(10);
-/// The store is asked this often which gates have jobs behind them: others may have left them there.
+/// The interval of queries for gates with jobs behind them: other processes may have left jobs there.
 const GATES_EVERY: Duration = Duration::from_secs(1);
-/// Gates that are asked for at a time, and looked at in one round.
+/// The most gates that one query returns, and that one round handles.
 const GATES_AT_ONCE: u32 = 100;
-/// A process without limits looks this often for jobs that another left behind a breaker.
+/// The interval at which a process without limits scans for jobs that another process left behind a breaker.
 const IDLE_EVERY: Duration = Duration::from_secs(10);
 
-/// Keeps the limits of a process going.
+/// Opens the gates of breakers and rate limits for jobs that may run.
 pub(crate) struct GateOpener {
     limits: Arc<Limits>,
-    /// What this process handles.
+    /// The types that this process handles.
     types: BTreeSet<TypeName>,
-    /// When the store is asked for gates again, and after which one.
+    /// When to query the store for gates again, and after which gate to continue.
     gates_at: Option<Timestamp>,
     gates_after: Option<Gate>,
-    /// How often it looks for gates by itself: seldom, where a duty does for all.
+    /// How often it scans for gates by itself: seldom, where a duty does so for all.
     looks_every: Looks,
-    /// The last round could not share.
+    /// Whether the last round failed to exchange states with the store.
     is_away: bool,
 }
 
-/// Who looks for gates that others left behind.
+/// Which part of the process scans for gates that other processes left.
 enum Looks {
-    /// This one, all the time.
+    /// The gate opener itself, all the time.
     Itself,
-    /// A duty; this one only as often as tells the number of workers, all of them together about once a second. The leader may not know
-    /// of a limit that this process has.
+    /// A duty. The gate opener scans only at an interval that grows with the number of workers, so that all
+    /// of them together scan about once a second. The leader may not know of a limit that this process has.
     Rarely(Mailbox),
 }
 
@@ -60,17 +60,18 @@ impl GateOpener {
         Self { limits, types, gates_at: None, gates_after: None, looks_every: Looks::Itself, is_away: false }
     }
 
-    /// The same beside a duty that looks for gates.
+    /// The gate opener beside a duty that scans for gates.
     pub(crate) fn beside_duty(self, mailbox: Mailbox) -> Self {
         Self { looks_every: Looks::Rarely(mailbox), ..self }
     }
 
-    /// Whether this process knows of any limit.
+    /// Whether this process has any limit.
     pub(crate) fn has_limits(&self) -> bool {
         !self.limits.is_empty()
     }
 
-    /// Looks once for gates that have jobs behind them, a page of them, and has them looked after. Gives how many there were.
+    /// Scans once for gates that have jobs behind them, one page of them, and has them handled. Returns how
+    /// many it found.
     pub(crate) async fn look_for_gates(&mut self) -> Result<u64, EngineError> {
         self.gates_at = None;
         let found = self.find_gates().await?;
@@ -87,18 +88,18 @@ impl GateOpener {
         }
     }
 
-    /// Goes on until it is dropped. No error of the store ends it.
+    /// Runs until it is dropped. No error of the store ends it.
     pub(crate) async fn run(mut self) {
         loop {
             let wait = self.round().await;
             let woken = tokio::time::timeout(wait, self.limits.wake.woken());
             let _ = woken.await;
-            // may sleep: were it woken again and again, the store would be asked without end.
+            // may sleep: if it were woken again and again, it would query the store without end.
             tokio::time::sleep(ROUND_GAP).await;
         }
     }
 
-    /// One round. Gives how long nothing is to be done.
+    /// Runs one round. Returns how long there is nothing to do.
     pub(crate) async fn round(&mut self) -> Duration {
         let done = self.try_round().await;
         self.report(done);
@@ -108,12 +109,12 @@ impl GateOpener {
         next_look.unwrap_or(at_the_latest).min(at_the_latest)
     }
 
-    /// Says once that the store is away, and once that it is back.
+    /// Logs once that the store is unavailable, and once that it is back.
     fn report(&mut self, done: Result<(), EngineError>) {
         let is_away = done.is_err();
         match done {
             Err(error) if !self.is_away => {
-                tracing::warn!(%error, "breakers and rate limits are not shared now; this process decides alone");
+                tracing::warn!(%error, "sharing breakers and rate limits failed; this process decides alone until the store answers");
             }
             Ok(()) if self.is_away => tracing::info!("breakers and rate limits are shared again"),
             _ => {}
@@ -122,7 +123,7 @@ impl GateOpener {
     }
 
     async fn try_round(&mut self) -> Result<(), EngineError> {
-        // Without a store that shares, the jobs that this process held back itself still go on.
+        // Even if the store fails to share, the jobs that this process itself held back still go on.
         let synced = self.limits.breakers.sync().await;
         let found = self.find_gates().await;
         let mut looked = Ok(());
@@ -130,9 +131,9 @@ impl GateOpener {
         let tokens = self.tokens_due(&due).await;
         for gate in due {
             let again = match self.look(&gate, tokens.get(&gate).copied().flatten()).await {
-                // A store that cannot be asked for gates will not bring this one up again.
+                // A store that cannot list gates will not return this gate again.
                 Ok(again) => again.or(found.is_err().then_some(GATES_EVERY)),
-                // What is wrong with one gate must not keep the others shut.
+                // An error of one gate must not keep the others shut.
                 Err(error) => {
                     looked = looked.and(Err(error));
                     Some(GATES_EVERY)
@@ -147,7 +148,7 @@ impl GateOpener {
         synced.and(found.map(drop)).and(looked)
     }
 
-    /// Asks the store which gates have jobs behind them, a page each time.
+    /// Queries the store for gates that have jobs behind them, a page each time.
     async fn find_gates(&mut self) -> Result<u64, EngineError> {
         let now = self.now();
         if self.gates_at.is_some_and(|at| at > now) {
@@ -172,8 +173,9 @@ impl GateOpener {
         Ok(gates.len() as u64)
     }
 
-    /// A limit may be taken out of the configuration while jobs wait for it. Whoever handles such jobs and knows of no
-    /// such limit lets them through: nobody else would.
+    /// Opens a gate whose limit is gone. A limit may be removed from the configuration while jobs wait for
+    /// it. A process that handles such jobs and does not know the limit releases them: no other process
+    /// would.
     async fn open_abandoned(&self, gate: &Gate) -> Result<(), EngineError> {
         if gate.of_breaker().is_none() && gate.of_rate_limit().is_none() {
             return Ok(());
@@ -184,14 +186,14 @@ impl GateOpener {
         let Some(oldest) = oldest.first().copied() else { return Ok(()) };
         let record = store::call(engine, |engine| async move { engine.job(oldest).await }).await?;
         if record.is_some_and(|record| self.types.contains(&record.job.job_type)) {
-            tracing::warn!(%gate, "jobs wait for a limit that is not configured any more; they go on");
+            tracing::warn!(%gate, "jobs wait for a limit that is no longer configured; releasing them");
             self.let_through(gate, OPEN_BATCH_MAX, Duration::ZERO).await?;
         }
         Ok(())
     }
 
-    /// Jobs may wait for a breaker that handlers name only when they call: then those jobs are the only ones that know
-    /// of it. What the store knows of is looked after by everybody.
+    /// Adopts the breakers that the store knows. Jobs may wait for a breaker that handlers name only when
+    /// they call: then only those jobs know of it. Every process handles the breakers that the store knows.
     async fn adopt(&self) -> Result<(), EngineError> {
         let read = read_all(&self.limits.engine).await?;
         for stored in &read.breakers {
@@ -206,7 +208,8 @@ impl GateOpener {
         platform.is_some() || self.rate_limit_of(gate).is_some()
     }
 
-    /// When each of these gates has a token, if it is one of a rate limit. Asked for all at once: there may be one for each tenant.
+    /// When each gate of a rate limit has a token. The query is one for all gates: there may be one for
+    /// each tenant.
     async fn tokens_due(&self, gates: &[Gate]) -> BTreeMap<Gate, Option<Duration>> {
         let limited: Vec<_> =
             gates.iter().filter_map(|gate| Some((gate.clone(), self.rate_limit_of(gate)?))).collect();
@@ -215,8 +218,8 @@ impl GateOpener {
         limited.into_iter().map(|(gate, _)| gate).zip(due).collect()
     }
 
-    /// Lets through who may go on. Gives when to look again; nothing if nobody waits. `token_due` is when the next token falls due,
-    /// if there is none now.
+    /// Releases the jobs that may go on. Returns when to check the gate again; none if no job waits.
+    /// `token_due` is when the next token falls due, if there is none now.
     async fn look(&self, gate: &Gate, token_due: Option<Duration>) -> Result<Option<Duration>, EngineError> {
         if let Some(platform) = gate.of_breaker().and_then(|name| self.limits.breakers.known_platform(&name))
         {
@@ -246,7 +249,7 @@ impl GateOpener {
         }
     }
 
-    /// The oldest may probe; each keeps its place until it is claimed.
+    /// Releases the oldest jobs as probes; each keeps its position until it is claimed.
     async fn let_probe(
         &self,
         gate: &Gate,
@@ -273,7 +276,7 @@ impl GateOpener {
                 platform.known().stands(self.now(), &platform.spec.options)
             }
         };
-        // Another process may have been faster, and let others through.
+        // Another process may have been faster, and released other jobs.
         let ours = oldest.iter().filter(|job| state.reserved.iter().any(|(reserved, _)| reserved == *job));
         match u32::try_from(ours.count()).unwrap_or(u32::MAX) {
             0 => Ok(Some(ROUND_EVERY)),
@@ -281,7 +284,8 @@ impl GateOpener {
         }
     }
 
-    /// As many go on as tokens fall due until the next look; who finds none left comes back.
+    /// Releases as many jobs as tokens fall due until the next check; a job that finds no token left is
+    /// parked again.
     async fn let_through_with_tokens(
         &self,
         gate: &Gate,
@@ -289,7 +293,8 @@ impl GateOpener {
         key: &str,
     ) -> Result<Option<Duration>, EngineError> {
         let every = Duration::from_micros(spec.limit.pace().every.unsigned_abs());
-        // Somewhat more than one tick brings, since ticks come late; who finds no token left waits again.
+        // Somewhat more than one tick brings, since ticks come late; a job that finds no token left waits
+        // again.
         let count = MAX_INLINE_WAIT.as_micros() * 3 / 2 / every.as_micros().max(1);
         let count = count.clamp(1, u128::from(OPEN_BATCH_MAX));
         let count = u32::try_from(count).unwrap_or(OPEN_BATCH_MAX);
@@ -298,7 +303,7 @@ impl GateOpener {
         Ok(again)
     }
 
-    /// Opens a gate for some. Gives `again` if there are more.
+    /// Opens a gate for some jobs. Returns `again` if more are waiting.
     async fn let_through(
         &self,
         gate: &Gate,
@@ -322,8 +327,8 @@ impl GateOpener {
     }
 }
 
-/// The gates to look at in one round, those first that have waited longest, so that none is overtaken for ever. Gates of
-/// breakers are looked at before their time, too: a probe may have ended.
+/// The gates to handle in one round, first those that have waited longest, so that none is overtaken for
+/// ever. Gates of breakers are handled before their time, too: a probe may have ended.
 fn most_overdue(waiting: &BTreeMap<Gate, Timestamp>, now: Timestamp) -> Vec<Gate> {
     let is_due = |(gate, at): &(&Gate, &Timestamp)| **at <= now || gate.of_breaker().is_some();
     let mut due: Vec<_> = waiting.iter().filter(is_due).collect();

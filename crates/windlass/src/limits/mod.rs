@@ -1,7 +1,8 @@
 //! Circuit breakers and rate limits: what stands between a claim and its handler, and at enqueue.
 //!
-//! [`options`](LimitOptions) say what is limited. `platform` and `line` decide and are pure; `breakers` and `tokens` ask
-//! the store where processes share; `gate_opener` lets through who may go on. A job whose type has no limit is not looked at.
+//! [`options`](LimitOptions) say what is limited. `platform` and `token_cache` decide and are pure;
+//! `breakers` and `tokens` query the store where processes share; `gate_opener` releases the jobs that may
+//! go on. A job whose type has no limit is not checked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +35,8 @@ pub(crate) use gate_opener::GateOpener;
 
 use tokens::{MAX_INLINE_WAIT, Tokens};
 
-/// Gates that one process looks after at a time. Those beyond come up when the store is asked for gates again.
+/// The most gates that one process handles at a time. Further gates come up when the store is queried for
+/// gates again.
 const GATES_MAX: usize = 10_000;
 
 /// The breakers and rate limits of a process.
@@ -42,43 +44,44 @@ pub(crate) struct Limits {
     pub(crate) breakers: Breakers,
     tokens: Tokens,
     engine: Arc<dyn Engine>,
-    /// What each type of job must pass before it runs.
+    /// The limits that each type of job must pass before it runs.
     guards: HashMap<TypeName, Guards>,
-    /// What each type of job must pass before it is put in.
+    /// The limits that each type of job must pass before it is enqueued.
     queue_state: HashMap<TypeName, Vec<Arc<RateLimitSpec>>>,
     rate_limits: BTreeMap<LimitName, Arc<RateLimitSpec>>,
-    /// Gates with jobs behind them, and when to look whether they may go on.
+    /// Gates with jobs behind them, and when to check whether the jobs may go on.
     waiting: Mutex<BTreeMap<Gate, Timestamp>>,
     wake: Arc<Wake>,
 }
 
-/// What jobs of one type must pass before they run.
+/// The limits that jobs of one type must pass before they run.
 #[derive(Default)]
 pub(crate) struct Guards {
     platforms: Vec<Arc<Platform>>,
     rate_limits: Vec<Arc<RateLimitSpec>>,
 }
 
-/// A job that passed, and what it was allowed.
+/// The permissions of a job that was admitted.
 pub(crate) struct Pass {
     platforms: Vec<(Arc<Platform>, Allowed)>,
 }
 
-/// What a handler did with platforms during one attempt.
+/// The calls of a handler to platforms during one attempt.
 #[derive(Default)]
 pub(crate) struct Notes {
-    /// A call was refused, by this gate.
+    /// The gate that refused a call.
     pub(crate) held: Option<Gate>,
-    /// A platform said that it was asked too often.
+    /// The pause that a platform requested because it was called too often.
     pub(crate) pause: Option<Duration>,
-    /// Platforms whose calls were told one by one.
-    pub(crate) told: Vec<BreakerName>,
-    /// Platforms that were called and have not answered: the handler may have stopped waiting, or was stopped itself.
+    /// Platforms whose calls were reported one by one.
+    pub(crate) reported: Vec<BreakerName>,
+    /// Platforms that were called and have not answered: the handler may have stopped waiting, or was
+    /// stopped itself.
     pub(crate) unanswered: Vec<(Arc<Platform>, Allowed)>,
 }
 
 impl Notes {
-    /// A call that was under way has its answer.
+    /// Notes that a call in flight has its answer.
     pub(crate) fn answered(&mut self, platform: &Arc<Platform>) {
         if let Some(place) = self.unanswered.iter().position(|(called, _)| Arc::ptr_eq(called, platform)) {
             self.unanswered.remove(place);
@@ -86,7 +89,7 @@ impl Notes {
     }
 }
 
-/// Wakes the keeper before its time.
+/// Wakes the gate opener before its time.
 #[derive(Debug, Default)]
 pub(crate) struct Wake(Notify);
 
@@ -100,7 +103,7 @@ impl Wake {
     }
 }
 
-/// This process's own clock: it only runs forwards.
+/// This process's own clock, which only runs forwards.
 #[derive(Debug)]
 pub(crate) struct ProcessClock(Instant);
 
@@ -125,7 +128,8 @@ impl Limits {
         Self::assemble(engine, breakers, tokens, wake, options)
     }
 
-    /// The same limits for jobs of another store. What processes do not share is in this one process, whichever store a job is in.
+    /// The limits for jobs of another store. Limits that processes do not share exist once in this process,
+    /// whichever store a job is in.
     pub(crate) fn beside(&self, engine: Arc<dyn Engine>, options: &LimitOptions) -> Self {
         let wake = Arc::new(Wake::default());
         let breakers = self.breakers.beside(Arc::clone(&engine), Arc::clone(&wake), &options.breakers);
@@ -171,12 +175,12 @@ impl Limits {
         self.rate_limits.insert(spec.name.clone(), spec);
     }
 
-    /// What a job of this type must pass before it runs.
+    /// The limits that a job of this type must pass before it runs.
     pub(crate) fn guards(&self, job_type: &TypeName) -> Option<&Guards> {
         if self.guards.is_empty() { None } else { self.guards.get(job_type) }
     }
 
-    /// Takes tokens for a job that is put in; else tells which limit refuses it, and for how long.
+    /// Takes tokens for a job that is enqueued. On refusal, returns which limit refuses it, and for how long.
     pub(crate) async fn accept(&self, job: &NewJob) -> Result<(), RateLimited> {
         if self.queue_state.is_empty() {
             return Ok(());
@@ -191,7 +195,8 @@ impl Limits {
         })
     }
 
-    /// Whether a claimed job may run; else the gate that it waits behind. Tokens come last: they are used up.
+    /// Admits a claimed job, or returns the gate that it waits behind. Tokens come last, because they are
+    /// used up.
     pub(crate) async fn admit(&self, guards: &Guards, claimed: &Claimed) -> Result<Pass, Gate> {
         let mut pass = Pass { platforms: Vec::with_capacity(guards.platforms.len()) };
         let refused = match self.ask_platforms(guards, claimed, &mut pass).await {
@@ -235,7 +240,7 @@ impl Limits {
         Some(gate)
     }
 
-    /// Tells what became of the calls of a job, and what becomes of the job by that.
+    /// Reports the results of a job's calls, and decides the job's outcome from them.
     pub(crate) async fn finish(
         &self,
         pass: Option<Pass>,
@@ -246,7 +251,7 @@ impl Limits {
         let verdict = notes.held.is_none().then(|| verdict_of(&outcome)).flatten();
         for (platform, allowed) in pass.into_iter().flat_map(|pass| pass.platforms) {
             match verdict {
-                _ if notes.told.contains(&platform.spec.name) => {}
+                _ if notes.reported.contains(&platform.spec.name) => {}
                 Some(verdict) => self.breakers.ended(&platform, claimed.fence(), allowed, verdict).await,
                 None => self.breakers.left(&platform, claimed.fence(), allowed).await,
             }
@@ -255,7 +260,7 @@ impl Limits {
         for (platform, allowed) in notes.unanswered {
             match is_stopped {
                 true => self.breakers.left(&platform, claimed.fence(), allowed).await,
-                // Nobody waits longer than that: it counts as any other failure.
+                // The handler no longer waits for the answer: the call counts as any other failure.
                 false => self.breakers.ended(&platform, claimed.fence(), allowed, Verdict::Failure).await,
             }
         }
@@ -266,7 +271,7 @@ impl Limits {
         }
     }
 
-    /// Looks after a gate from this instant on.
+    /// Handles a gate from this instant on.
     fn look_at(&self, gate: &Gate, from: Timestamp) {
         let mut waiting = self.waiting();
         if waiting.len() < GATES_MAX {
@@ -278,7 +283,7 @@ impl Limits {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything is limited at all.
+    /// Whether there is no limit at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.guards.is_empty() && self.breakers.all().is_empty()
     }
@@ -293,7 +298,8 @@ fn paired<'a>(specs: &'a [Arc<RateLimitSpec>], keys: &'a [String]) -> Vec<(&'a R
     specs.iter().map(AsRef::as_ref).zip(keys.iter().map(String::as_str)).collect()
 }
 
-/// What an outcome says of the platforms that the job called. What the handler gave up on purpose says nothing.
+/// The verdict of an outcome on the platforms that the job called. An outcome that the handler chose on
+/// purpose gives none.
 fn verdict_of(outcome: &AttemptOutcome) -> Option<Verdict> {
     match outcome {
         AttemptOutcome::Done(_) => Some(Verdict::Success),
@@ -303,14 +309,14 @@ fn verdict_of(outcome: &AttemptOutcome) -> Option<Verdict> {
     }
 }
 
-/// A job was refused at enqueue because its key has no token left. Nothing was stored.
+/// The refusal of a job at enqueue, because its key has no token left. The job was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rate limit {limit} has no token left for {key:?}; try again in {retry_after:?}")]
 pub struct RateLimited {
-    /// Which limit.
+    /// The rate limit.
     pub limit: LimitName,
-    /// Whose tokens are used up; may be empty.
+    /// The key whose tokens are used up; may be empty.
     pub key: String,
-    /// When the next one falls due.
+    /// When the next token falls due.
     pub retry_after: Duration,
 }

@@ -1,4 +1,4 @@
-//! What is limited, and how.
+//! The options of breakers and rate limits.
 
 use std::collections::BTreeSet;
 
@@ -6,35 +6,35 @@ use windlass_core::breaker::{BreakerOptions, BreakerOptionsError};
 use windlass_core::names::{BreakerName, LimitName, TypeName};
 use windlass_core::rate_limit::{RateLimit, RateLimitError};
 
-/// The breakers and rate limits of a process. They are the same in every process that should share them.
+/// The breakers and rate limits of a process. They must be the same in every process that shares them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LimitOptions {
-    /// Circuit breakers. One that is not listed has the defaults.
+    /// Circuit breakers. A breaker that is not listed has the defaults.
     pub breakers: Vec<BreakerSpec>,
     /// Rate limits.
     pub rate_limits: Vec<RateLimitSpec>,
 }
 
-/// Who shares a breaker or a rate limit.
+/// The processes that share a breaker or a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LimitScope {
     /// All processes on the same store.
     #[default]
     Store,
-    /// Nobody: each process has its own.
+    /// None: each process has its own.
     Process,
 }
 
 /// A circuit breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakerSpec {
-    /// The platform that it stands before.
+    /// The platform that it protects.
     pub name: BreakerName,
     /// When it opens, and for how long.
     pub options: BreakerOptions,
-    /// Who shares it.
+    /// The processes that share it.
     pub scope: LimitScope,
-    /// Jobs of these types call the platform.
+    /// The types whose jobs call the platform.
     pub types: Vec<TypeName>,
 }
 
@@ -50,28 +50,28 @@ impl BreakerSpec {
 pub struct RateLimitSpec {
     /// Its name.
     pub name: LimitName,
-    /// How many, and by which key.
+    /// The number of tokens, and the key that they belong to.
     pub limit: RateLimit,
-    /// Who shares it.
+    /// The processes that share it.
     pub scope: LimitScope,
     /// Where it holds jobs back.
     pub at: LimitAt,
-    /// Jobs of these types are limited.
+    /// The types whose jobs are limited.
     pub types: Vec<TypeName>,
 }
 
 /// Where a rate limit holds jobs back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LimitAt {
-    /// When they are put in: the caller is refused and told when to come back.
+    /// At enqueue: the caller is refused, with the time after which to try again.
     Enqueue,
-    /// Before they run: they wait, and nobody notices but for the time.
+    /// Before they run: the jobs wait, and the delay is the only effect.
     #[default]
     Run,
 }
 
 impl LimitOptions {
-    /// Checks what types cannot say.
+    /// Checks the rules that the types do not express.
     pub fn check(&self) -> Result<(), LimitOptionsError> {
         let mut names = BTreeSet::new();
         for breaker in &self.breakers {
@@ -106,29 +106,29 @@ impl LimitOptions {
     }
 }
 
-/// What is wrong with breakers or rate limits.
+/// The reason why breakers or rate limits are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitOptionsError {
-    /// A breaker is wrong.
-    #[error("breaker {name} is wrong: {why}")]
+    /// A breaker is invalid.
+    #[error("breaker {name} is invalid: {why}")]
     Breaker {
-        /// Which.
+        /// The breaker.
         name: BreakerName,
-        /// Why.
+        /// The reason.
         why: BreakerOptionsError,
     },
-    /// A rate limit is wrong.
-    #[error("rate limit {name} is wrong: {why}")]
+    /// A rate limit is invalid.
+    #[error("rate limit {name} is invalid: {why}")]
     RateLimit {
-        /// Which.
+        /// The rate limit.
         name: LimitName,
-        /// Why.
+        /// The reason.
         why: RateLimitError,
     },
     /// A name was used twice.
     #[error("expected each breaker and each rate limit once, got {name} twice")]
     Twice {
-        /// Which.
+        /// The name.
         name: String,
     },
 }

@@ -1,8 +1,9 @@
-//! What one process knows of one platform. Pure: what was asked, told and read goes in, decisions come out.
+//! The knowledge of one process about one platform. Pure: requests, reports and readings go in, decisions
+//! come out.
 //!
-//! A breaker that processes share is decided by a copy of what the store knows, read every now and then, so that a job
-//! costs no call to the store while the breaker is closed or open. The process's own breaker counts along all the time:
-//! while the store is away it decides alone.
+//! A breaker that processes share is decided by a copy of the store's state, read at intervals, so that a
+//! job costs no call to the store while the breaker is closed or open. The process's own breaker counts
+//! along all the time: while the store is unavailable it decides alone.
 
 use std::time::Duration;
 
@@ -14,40 +15,40 @@ use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
 use windlass_core::policies::BreakersRead;
 
-/// A copy older than this says nothing any more: the store is away.
+/// How long a copy is valid. Without a newer one, the store is unavailable.
 pub(super) const COPY_GOOD_FOR: Duration = Duration::from_secs(3);
 
-/// What is known of a platform.
+/// The knowledge about one platform.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// What this process has seen itself.
+    /// The state from this process's own results.
     own: BreakerState,
-    /// What the store knew lately.
+    /// The store's state when it was last read.
     copy: Option<Copy>,
-    /// What the store has not been told yet.
+    /// Results that have not been sent to the store.
     unsent: Results,
-    /// What the store is being told.
+    /// Results that are being sent to the store.
     sending: Results,
 }
 
 #[derive(Debug)]
 struct Copy {
     state: BreakerState,
-    /// By the store's clock and by this process's.
+    /// The instant of the reading, by the store's clock and by this process's.
     read_at: (Timestamp, Timestamp),
 }
 
-/// The answer to a claim that asks.
+/// The answer to a claim that wants to call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The process knows it.
+    /// The process knows the answer.
     Known(Admission),
-    /// A permit may be free; only the store can give it.
+    /// A permit may be free; only the store can grant it.
     AskStore,
 }
 
 impl Known {
-    /// May this claim call?
+    /// Decides whether this claim may call.
     pub(super) fn ask(&mut self, fence: Fence, now: Timestamp, options: &BreakerOptions) -> Asked {
         let Some(state) = self.shared(now, options) else {
             let (next, admission) = ask(&self.own, fence, now, options);
@@ -63,8 +64,8 @@ impl Known {
         }
     }
 
-    /// A call ended that was allowed by this process's own knowledge, or by the store without a permit. `shared` says
-    /// whether the store is to be told.
+    /// Takes in the end of a call that was allowed by this process's own knowledge, or by the store without
+    /// a permit. `shared` says whether the result is to be sent to the store.
     pub(super) fn ended(
         &mut self,
         fence: Fence,
@@ -83,12 +84,12 @@ impl Known {
         }
     }
 
-    /// Something happened to this process's own breaker.
+    /// Applies an event to this process's own breaker.
     pub(super) fn happened(&mut self, event: &BreakerEvent, now: Timestamp, options: &BreakerOptions) {
         self.own = decide(&self.own, event, now, options);
     }
 
-    /// How long to stay away after a rate-limit answer that was told just now.
+    /// How long to make no calls after a rate-limit answer that was reported just now.
     pub(super) fn pause(&self, retry_after: Option<Duration>, options: &BreakerOptions) -> Duration {
         let shared = self.copy.as_ref().map_or(0, |copy| copy.state.rate_limits_in_a_row);
         let shared = [&self.sending, &self.unsent].into_iter().fold(shared, |row, results| {
@@ -98,29 +99,31 @@ impl Known {
         rate_limit_pause(options, shared.max(self.own.rate_limits_in_a_row), retry_after)
     }
 
-    /// How it stands now, as far as this process knows.
+    /// The state of the breaker now, as far as this process knows.
     pub(super) fn stands(&self, now: Timestamp, options: &BreakerOptions) -> BreakerState {
         self.shared(now, options).unwrap_or_else(|| self.own.at(now))
     }
 
-    /// What the store knows and will know once it is told, unless it is away or keeps nothing of this breaker.
+    /// The store's state with the unsent results added; none if the store is unavailable or holds no state
+    /// of this breaker.
     fn shared(&self, now: Timestamp, options: &BreakerOptions) -> Option<BreakerState> {
         let Copy { state, read_at: (by_store, by_us) } = self.copy.as_ref()?;
         let age = now.since(*by_us);
         let store_now = by_store.plus(age);
-        let untold = [&self.sending, &self.unsent].into_iter().filter(|results| !results.is_empty());
-        let told = |state: BreakerState, results: &Results| {
+        let unsent = [&self.sending, &self.unsent].into_iter().filter(|results| !results.is_empty());
+        let add = |state: BreakerState, results: &Results| {
             decide(&state, &BreakerEvent::Ended(*results), store_now, options)
         };
-        (age <= COPY_GOOD_FOR).then(|| untold.fold(state.at(store_now), told))
+        (age <= COPY_GOOD_FOR).then(|| unsent.fold(state.at(store_now), add))
     }
 
-    /// Whether what the store knows is known here.
+    /// Whether this process has a valid copy of the store's state.
     pub(super) fn is_shared(&self, now: Timestamp) -> bool {
         self.copy.as_ref().is_some_and(|copy| now.since(copy.read_at.1) <= COPY_GOOD_FOR)
     }
 
-    /// The store was read. What it does not know of is closed. Of two readings that cross, the later one counts.
+    /// Takes in a state that was read from the store. A breaker that the store does not know is closed. Of
+    /// two readings that cross, the later one counts.
     pub(super) fn read(&mut self, state: BreakerState, by_store: Timestamp, now: Timestamp) {
         let is_newer = |copy: &Copy| copy.read_at.0 > by_store && now.since(copy.read_at.1) <= COPY_GOOD_FOR;
         if self.copy.as_ref().is_some_and(is_newer) {
@@ -129,12 +132,12 @@ impl Known {
         self.copy = Some(Copy { state, read_at: (by_store, now) });
     }
 
-    /// The store did not answer.
+    /// Notes that the store did not answer.
     pub(super) fn is_away(&mut self) {
         self.copy = None;
     }
 
-    /// What the store is to be told: nothing that changes nothing there.
+    /// Takes the results to send to the store; none if they would change nothing there.
     pub(super) fn take_unsent(&mut self, options: &BreakerOptions) -> Option<Results> {
         let counts = self.copy.as_ref().is_some_and(|copy| copy.state.failures_in_a_row > 0);
         let is_news = self.unsent.failures > 0 || (self.unsent.has_success() && counts);
@@ -144,13 +147,13 @@ impl Known {
         (!self.sending.is_empty()).then_some(unsent)
     }
 
-    /// The store was told what [`take_unsent`](Self::take_unsent) gave, or cannot be.
+    /// Notes that the results of [`take_unsent`](Self::take_unsent) were sent, or cannot be.
     pub(super) fn was_told(&mut self) {
         self.sending = Results::default();
     }
 }
 
-/// One breaker out of all that were read; one that is not there is as good as new.
+/// One breaker among all that were read; a breaker that is absent has the default state.
 pub(super) fn found(read: &BreakersRead, name: &windlass_core::names::BreakerName) -> (u64, BreakerState) {
     let stored = read.breakers.iter().find(|stored| stored.name == *name);
     stored.map(|stored| (stored.version, stored.state.clone())).unwrap_or_default()

@@ -149,7 +149,7 @@ async fn a_tick_that_is_left_out_raises_an_alert_once_for_each_job_that_is_in_it
     let scenario = Scenario::new().await;
     let skips = ScheduleSpec { overlap: Overlap::Skip, ..spec("a", "every 1m") };
     scenario.schedules.declare(&[skips], Origin::Code).await.unwrap();
-    let (alerts, mut heard) = Alerts::heard();
+    let (alerts, mut heard) = Alerts::captured();
     let duty = ScheduleDuty::new(Arc::clone(&scenario.engine), alerts);
     for jobs in [1, 0, 0] {
         scenario.clock.advance(MINUTE);

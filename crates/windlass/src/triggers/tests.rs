@@ -146,7 +146,7 @@ async fn a_refused_job_is_kept_as_an_alert_with_the_drain_and_not_tried_again() 
     let scenario = Scenario::new().await;
     scenario.triggers.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
     scenario.run_a_job(1).await;
-    let (alerts, mut heard) = Alerts::heard();
+    let (alerts, mut heard) = Alerts::captured();
     let duty = TriggerDuty::new(Arc::clone(&scenario.engine), alerts);
     assert_eq!(duty.run().await.unwrap().jobs, 1);
     drop(duty);

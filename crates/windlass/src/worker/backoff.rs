@@ -1,4 +1,4 @@
-//! How long to leave a store alone after it failed.
+//! The back-off: how long to leave a store alone after it failed.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::Moment;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Doubles from 50 ms to 5 s, and starts over after a success.
+/// A pause that doubles from 50 ms to 5 s, and starts over after a success.
 #[derive(Debug, Default)]
 pub struct Backoff {
     failures: u32,
@@ -15,7 +15,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The moment from which the store may be asked again.
+    /// The moment from which the store may be called again.
     pub fn until(&self) -> Moment {
         self.until
     }
@@ -25,16 +25,17 @@ impl Backoff {
         self.failures > 0
     }
 
-    /// A call failed.
+    /// Notes that a call failed.
     pub fn failed(&mut self, now: Moment) {
         let wait = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
         self.failures += 1;
-        // Processes that failed together must not come back together: up to a fifth more, by the moment.
+        // Processes that failed together must not come back together: up to a fifth longer, depending on
+        // the moment.
         let spread = wait.mul_f64(f64::from(now.subsec_nanos() % 1000) / 5000.0);
         self.until = now + wait + spread;
     }
 
-    /// A call succeeded.
+    /// Notes that a call succeeded.
     pub fn reset(&mut self) {
         *self = Self::default();
     }

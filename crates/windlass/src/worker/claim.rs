@@ -1,8 +1,8 @@
 //! When to claim and how much. Pure: answers and hints go in, requests come out.
 //!
-//! A claim is sized by the free slots, plus what the pool would finish in about 50 ms. There is one claim
-//! under way at a time, or two while a deep backlog flows; what happens meanwhile is remembered, so that no wake-up
-//! is lost.
+//! A claim is sized by the free slots, plus the jobs that the pool would finish in about 50 ms. There is
+//! one claim in flight at a time, or two while a deep backlog flows. Events that arrive meanwhile are
+//! remembered, so that no wake-up is lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,29 +19,31 @@ use super::Moment;
 use super::backoff::Backoff;
 use super::quarantine::Quarantine;
 
-/// Prefetch what the pool finishes in this time, so that a claim's round trip leaves no slot idle.
+/// The pool prefetches the jobs that it finishes in this time, so that a claim's round trip leaves no slot
+/// idle.
 const PREFETCH_FOR: Duration = Duration::from_millis(50);
-/// More than this is never prefetched by one pool: two claims of the biggest size.
+/// The most jobs that one pool prefetches: two claims of the biggest size.
 pub const PREFETCH_MAX: u32 = 2 * CLAIM_BATCH_MAX;
 
-/// While every claim brings all it asks for, the next is sent before the last is answered, so that the store need not
-/// wait for us either.
+/// The number of claims in flight while every claim returns all the jobs it requested. The next claim is
+/// sent before the last is answered, so that the store need not wait for the worker either.
 const CLAIMS_AT_ONCE: usize = 2;
 
-/// While a suspect waits for its place in this process, it is asked for this often.
+/// The interval between claims for a suspect that waits for its slot in this process.
 const SUSPECT_AGAIN: Duration = Duration::from_millis(250);
 
-/// What is due and cannot be had, because somebody has it locked, is asked for again after so long: at first, and at the most.
+/// The pause before due jobs that another transaction has locked are claimed again: the first pause, and
+/// the longest.
 const LOCKED_AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// What a pool serves.
+/// The queues and types that a pool serves.
 #[derive(Debug, Clone)]
 pub struct Scope {
     /// The queues, most urgent first.
     pub queues: Vec<QueueName>,
     /// The types that this process handles.
     pub types: Vec<TypeName>,
-    /// How often to look if no hint comes.
+    /// The poll interval while no notification comes.
     pub poll_interval: Duration,
 }
 
@@ -51,18 +53,19 @@ pub struct Claims {
     scope: Scope,
     worker: WorkerId,
     under_way: Vec<UnderWay>,
-    /// The last claim brought all it asked for, and there is more.
+    /// The last claim returned all the jobs it requested, and more are due.
     flowing: bool,
-    /// Something may be claimable: at the start, after a hint, or because the last answer said so.
+    /// Jobs may be claimable: at the start, after a hint, or because the last answer said so.
     maybe_more: bool,
     suspect_due: bool,
-    /// A suspect is due, but waits for the place that another one has in this process; it is asked for again then.
+    /// A suspect is due, but another suspect occupies the one place for suspects in this process. It is
+    /// claimed again at this moment.
     held_off_until: Option<Moment>,
-    /// So many claims in a row brought nothing although something is due.
+    /// The number of successive claims that returned no job although jobs are due.
     in_vain: u32,
-    /// When something is known to fall due, or worth another try.
+    /// When a job is known to fall due, or when another claim is worth a try.
     look_at: Moment,
-    /// When to look again if nothing is known and nothing happens.
+    /// When to poll if no due time is known and no event comes.
     poll_at: Moment,
     credit: BoostCredit,
     pace: Pace,
@@ -73,11 +76,12 @@ pub struct Claims {
 #[derive(Debug)]
 struct UnderWay {
     request: ClaimRequest,
-    /// The request was sent and its answer got lost; it is sent again at this moment.
+    /// The request was sent and its answer was lost; it is sent again at this moment.
     again_at: Option<Moment>,
-    /// A hint came while the claim was under way, and may be about something it did not see.
+    /// A hint came while the claim was in flight, and may announce a job that the claim did not see.
     hinted: bool,
-    /// It was sent under an identity that is dead: what it brings is no longer ours.
+    /// The claim was sent under an identity that is dead: jobs that it returns no longer belong to this
+    /// worker.
     stale: bool,
 }
 
@@ -90,14 +94,15 @@ impl UnderWay {
         matches!(self.request.suspects, Suspects::One { .. })
     }
 
-    /// Nothing but an answer is to be expected from it.
+    /// Whether the claim is in flight for ordinary jobs, with neither a lost answer nor an identity that is
+    /// dead.
     fn is_ordinary(&self) -> bool {
         !self.is_for_a_suspect() && !self.stale && self.again_at.is_none()
     }
 }
 
 impl Claims {
-    /// Nothing claimed yet; the first look is due at once.
+    /// Creates claims without a job in hand; the first claim is due at once.
     pub fn new(scope: Scope, worker: WorkerId, quarantine: Quarantine) -> Self {
         Self {
             scope,
@@ -117,24 +122,24 @@ impl Claims {
         }
     }
 
-    /// Something may be claimable.
+    /// Notes that jobs may be claimable.
     pub fn hint(&mut self) {
         self.maybe_more = true;
         self.under_way.iter_mut().for_each(|under_way| under_way.hinted = true);
     }
 
-    /// Somebody looked, so that it need not be done here for a while.
+    /// Notes that the store was polled, so that this pool need not poll for a while.
     pub fn polled(&mut self, now: Moment) {
         self.poll_at = now.saturating_add(self.scope.poll_interval);
     }
 
-    /// How many jobs to hold ready beyond the slots.
+    /// The number of jobs to hold ready beyond the slots.
     pub fn prefetch(&self, concurrency: u32) -> u32 {
         self.pace.finished_within(PREFETCH_FOR, concurrency).min(PREFETCH_MAX)
     }
 
-    /// The next request, if there is a reason for one. `free` slots are idle and nothing waits for them;
-    /// `room` is what may be claimed at the most, prefetch included.
+    /// The next request, if there is a reason for one. `free` slots are idle, with no job waiting for them;
+    /// `room` is the most jobs that may be claimed, prefetch included.
     pub fn next(
         &mut self,
         free: u32,
@@ -158,8 +163,8 @@ impl Claims {
         Some(request)
     }
 
-    /// Whether another claim may be sent beside those under way: if it prefetches, and much, for small claims cost more
-    /// than they bring.
+    /// Whether another claim may be sent beside those in flight. It may if it prefetches many jobs: small
+    /// claims cost more than they return.
     fn may_send(&self, free: u32, room: u32) -> bool {
         let goes_well = self.flowing && self.under_way.iter().all(UnderWay::is_ordinary);
         let is_big = room > free && room >= self.coming() / 2;
@@ -167,25 +172,25 @@ impl Claims {
         self.under_way.is_empty() || (may_join && self.under_way.len() < CLAIMS_AT_ONCE)
     }
 
-    /// Slots that a claim under way will need.
+    /// The number of slots that a claim in flight will need.
     pub fn reserved(&self) -> u32 {
         u32::from(self.under_way.iter().any(UnderWay::is_for_a_suspect))
     }
 
-    /// What claims under way may bring.
+    /// The most jobs that the claims in flight may return.
     pub fn coming(&self) -> u32 {
         let ordinary = self.under_way.iter().filter(|under_way| !under_way.is_for_a_suspect());
         ordinary.map(|under_way| under_way.request.limit).sum()
     }
 
-    /// Whether a claim is under way.
+    /// Whether a claim is in flight.
     pub fn is_under_way(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// When something is to be done even if nothing happens, with so many idle slots and so much room. Without
-    /// room there is nothing to do until a job ends, which is an event: a moment that has passed would make
-    /// the caller ask again and again.
+    /// When to act even if no event comes, with this number of idle slots and this much room. Without room
+    /// there is nothing to do until a job ends, which is an event: a moment in the past would make the
+    /// caller ask again and again.
     pub fn wake_at(&self, free: u32, room: u32) -> Moment {
         if self.is_under_way() {
             return self.repeat_at();
@@ -198,7 +203,7 @@ impl Claims {
         }
     }
 
-    /// When a claim whose answer got lost is sent again.
+    /// When a claim whose answer was lost is sent again.
     pub fn repeat_at(&self) -> Moment {
         self.under_way.iter().filter_map(|under_way| under_way.again_at).min().unwrap_or(Moment::MAX)
     }
@@ -209,8 +214,8 @@ impl Claims {
         !self.is_under_way() && !waits
     }
 
-    /// A claim was answered. Tells whether its jobs are ours: not if they were claimed for an identity that has
-    /// died since.
+    /// Takes in the answer to a claim. Returns whether its jobs belong to this worker: not if they were
+    /// claimed for an identity that has died since.
     pub fn answered(&mut self, token: ClaimToken, jobs: &[Claimed], peek: NextDue, now: Moment) -> bool {
         let Some(under_way) = self.take(token) else { return false };
         self.backoff.reset();
@@ -230,9 +235,10 @@ impl Claims {
         true
     }
 
-    /// When and for what to look next, by what an answer says of what lies ahead.
+    /// Decides when and for which jobs to claim next, from what an answer reports about the jobs that are
+    /// still due or fall due later.
     fn look_ahead(&mut self, answered: &UnderWay, jobs: &[Claimed], peek: NextDue, now: Moment) {
-        // A repeat that brings nothing only says that its first sending took nothing. If something is due, the
+        // A repeat that returns no jobs only says that its first sending took none. If jobs are due, the
         // next request follows at once.
         let found_none = jobs.is_empty() && !answered.request.repeat;
         if answered.is_for_a_suspect() {
@@ -244,7 +250,7 @@ impl Claims {
         self.held_off_until = self.held_off_until.filter(|_| peek.suspect_due);
         self.suspect_due = peek.suspect_due && self.held_off_until.is_none_or(|until| until <= now);
         self.maybe_more = (peek.more_due && self.in_vain == 0) || answered.hinted;
-        // Of two answers that cross, neither hides what the other has seen.
+        // Of two answers that cross, neither hides the due jobs that the other has reported.
         self.under_way.iter_mut().for_each(|other| other.hinted |= peek.more_due);
         self.polled(now);
         let next_due = peek.next_due_in.unwrap_or(Duration::MAX);
@@ -253,7 +259,7 @@ impl Claims {
             self.held_off_until.filter(|until| *until > now).map_or(next_look, |until| next_look.min(until));
     }
 
-    /// How long to wait for what is due and cannot be had.
+    /// The pause before a claim of due jobs that are locked.
     fn locked_again(&self) -> Duration {
         let (first, longest) = LOCKED_AGAIN;
         match self.in_vain {
@@ -271,7 +277,8 @@ impl Claims {
         self.under_way.iter_mut().find(|under_way| under_way.request.token == token)
     }
 
-    /// A claim failed. Nothing was claimed by it; but if it was a repeat, what it repeats may have claimed.
+    /// Notes that a claim failed. It claimed nothing; but if it was a repeat, the request that it repeats
+    /// may have claimed jobs.
     pub fn failed(&mut self, token: ClaimToken, now: Moment) {
         if self.find(token).is_some_and(|under_way| under_way.request.repeat && !under_way.stale) {
             return self.ask_again(token, now);
@@ -279,15 +286,15 @@ impl Claims {
         self.forget(token, now);
     }
 
-    /// The store says that the worker is dead: whatever it held is taken back. Tells whether that is news: not if it
-    /// was asked under an identity that has been given up already.
+    /// Notes that the store declared the worker dead: every job it held is taken back. Returns whether this
+    /// is new: not if the claim was sent under an identity that was replaced already.
     pub fn refused_as_dead(&mut self, token: ClaimToken, now: Moment) -> bool {
         let is_news = self.find(token).is_some_and(|under_way| !under_way.stale);
         self.forget(token, now);
         is_news
     }
 
-    /// Nothing is held in our name that we do not know of.
+    /// Drops a claim that holds no jobs in this worker's name.
     fn forget(&mut self, token: ClaimToken, now: Moment) {
         if self.take(token).is_some_and(|under_way| under_way.is_for_a_suspect()) {
             self.quarantine.claimed(None);
@@ -297,8 +304,9 @@ impl Claims {
         self.backoff.failed(now);
     }
 
-    /// A claim's answer got lost: jobs may be held in our name. The same request is sent again, so that the
-    /// store tells which, and so that it takes none from then on, should it not have arrived yet.
+    /// Notes that a claim's answer was lost: the store may hold jobs in this worker's name. The same
+    /// request is sent again. The store then returns those jobs; or, should the first request not have
+    /// arrived yet, ensures that it takes none from then on.
     pub fn answer_lost(&mut self, token: ClaimToken, now: Moment) {
         let stale = self.find(token).is_some_and(|under_way| under_way.stale);
         if stale || planted(Bug::ForgetLostClaim) {
@@ -316,8 +324,9 @@ impl Claims {
         }
     }
 
-    /// The worker started over under another identity. A claim under way is still waited for, so that its answer
-    /// is not taken for that of the next one; but what it brings belongs to the dead.
+    /// Notes that the worker started over under another identity. A claim in flight is still waited for, so
+    /// that its answer is not taken for the answer to the next claim; but the jobs that it returns belong
+    /// to the dead identity.
     pub fn reborn(&mut self, worker: WorkerId) {
         self.worker = worker;
         self.maybe_more = true;
@@ -329,25 +338,25 @@ impl Claims {
         }
     }
 
-    /// A handler ended.
+    /// Notes how long a handler ran that has ended.
     pub fn ran(&mut self, job: &Job, ran_for: Duration) {
         self.pace.ran(&job.job_type, ran_for);
     }
 
-    /// A handler has run for so long, and goes on.
+    /// Notes how long a handler has run that is still running.
     pub fn runs(&mut self, job: &Job, so_far: Duration) {
         self.pace.runs(&job.job_type, so_far);
     }
 
-    /// This process no longer holds a job: its end is stored, or it is not ours any more. A suspect that waited for its
-    /// place is asked for at once.
+    /// Notes that this process no longer holds a job: its end is stored, or another worker owns the job. A
+    /// suspect that waited for the place is claimed at once.
     pub fn let_go(&mut self, fence: Fence) {
         if self.quarantine.let_go(fence) && self.held_off_until.take().is_some() {
             self.suspect_due = true;
         }
     }
 
-    /// A claim whose answer got lost, to be sent again.
+    /// A claim whose answer was lost, to be sent again.
     pub fn repeat_lost(&mut self, now: Moment) -> Option<ClaimRequest> {
         let is_time = |under_way: &&mut UnderWay| under_way.again_at.is_some_and(|again_at| again_at <= now);
         let under_way = self.under_way.iter_mut().find(is_time)?;
@@ -356,7 +365,7 @@ impl Claims {
         Some(under_way.request.clone())
     }
 
-    /// A suspect takes a free slot of its own and is never prefetched.
+    /// Requests one suspect. A suspect takes a free slot of its own and is never prefetched.
     fn suspect_request(&mut self, free: u32) -> Option<ClaimRequest> {
         if !self.suspect_due || free == 0 {
             return None;
@@ -372,14 +381,15 @@ impl Claims {
     }
 
     fn ordinary_request(&mut self, room: u32) -> Option<ClaimRequest> {
-        // With a suspect due nothing is prefetched: it waits for an idle slot, and there would never be one.
+        // With a suspect due, no job is prefetched: the suspect waits for an idle slot, and there would
+        // never be one.
         let is_wanted = self.maybe_more || self.is_under_way();
         if self.suspect_due || !is_wanted || room == 0 {
             return None;
         }
         self.maybe_more = false;
         let limit = room.min(CLAIM_BATCH_MAX);
-        // What was saved up is for one of them.
+        // Saved-up boost credit is for one of the claims in flight.
         let boosted_max = if self.is_under_way() { limit / 4 } else { self.credit.allowance(limit) };
         Some(ClaimRequest { limit, boosted_max, ..self.blank() })
     }
@@ -398,7 +408,7 @@ impl Claims {
     }
 }
 
-/// How fast the handlers of each type are, as a moving average.
+/// The moving average of how long the handlers of each type run.
 #[derive(Debug, Default)]
 struct Pace {
     mean: HashMap<TypeName, Duration>,
@@ -407,7 +417,7 @@ struct Pace {
 impl Pace {
     fn ran(&mut self, job_type: &TypeName, ran_for: Duration) {
         match self.mean.get_mut(job_type) {
-            // One part in eight: a few runs suffice to notice a change, one outlier does not.
+            // One part in eight: a few runs suffice to follow a change, one outlier does not.
             Some(mean) => *mean = *mean - *mean / 8 + ran_for / 8,
             None => {
                 self.mean.insert(job_type.clone(), ran_for);
@@ -420,8 +430,8 @@ impl Pace {
         *mean = so_far.max(*mean);
     }
 
-    /// How many jobs of the slowest type so many slots finish in a time. None if one takes longer than
-    /// that: a slow job must not wait in one process while another is idle.
+    /// The number of jobs of the slowest type that these slots finish in a time. It is 0 if one job takes
+    /// longer: a slow job must not wait in one process while another process is idle.
     fn finished_within(&self, time: Duration, slots: u32) -> u32 {
         let Some(slowest) = self.mean.values().max() else { return 0 };
         if *slowest > time {

@@ -1,4 +1,4 @@
-//! The running jobs of a process, so that they can be told to stop and their deadlines kept.
+//! The running jobs of a process, so that they can be stopped and their deadlines enforced.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,11 @@ use windlass_core::settle::{AttemptReport, Settlement, settle};
 
 use crate::handler::JobControl;
 
-/// A handler past its time-out by this much has a runtime that does not even run its timer.
+/// How far past its time-out a handler must be before it is settled from outside: its runtime does not even
+/// run its timer.
 const OVERDUE_GRACE: Duration = Duration::from_secs(10);
 
-/// If the store did not take an end from outside, it is tried again after this time.
+/// The pause before an end from outside that the store did not accept is sent again.
 const OVERDUE_AGAIN: Duration = Duration::from_secs(3);
 
 /// The running jobs of a process.
@@ -28,14 +29,14 @@ struct Control {
     claimed: Arc<Claimed>,
     policy: RetryPolicy,
     started: Instant,
-    /// When to settle it from outside; none while such an end is on its way, and after it was stored.
+    /// When to settle the job from outside; none while such an end is on its way, and after it was stored.
     overdue_at: Option<Instant>,
     /// An end from outside was sent, and may have been stored.
     ended_from_outside: bool,
 }
 
 impl Controls {
-    /// A handler starts.
+    /// Registers a handler that starts.
     pub(crate) fn start(
         &self,
         claimed: &Arc<Claimed>,
@@ -57,12 +58,13 @@ impl Controls {
         job
     }
 
-    /// A handler ended. Tells whether an end from outside was sent before, so that its own comes too late.
+    /// Removes a handler that ended. Returns whether an end from outside was sent before, so that the
+    /// handler's own end comes too late.
     pub(crate) fn end(&self, fence: Fence) -> bool {
         self.lock().remove(&fence).is_some_and(|control| control.ended_from_outside)
     }
 
-    /// Somebody asked a job to stop.
+    /// Passes on a request to stop a job.
     pub(crate) fn cancel(&self, fence: Fence) {
         if let Some(control) = self.lock().get(&fence) {
             control.job.cancel();
@@ -81,20 +83,21 @@ impl Controls {
         self.lock().values().for_each(|control| control.job.abort());
     }
 
-    /// Whether anything runs.
+    /// Whether no handler runs.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Ends for jobs that are past their time-out and grace: their runtime is blocked and cannot settle them.
-    /// Each comes out once, and again after a while if [`still_overdue`](Self::still_overdue) says so.
+    /// The ends of jobs that are past their time-out and grace: their runtime is blocked and cannot settle
+    /// them. Each is returned once, and again after a pause if [`still_overdue`](Self::still_overdue)
+    /// requests it.
     pub(crate) fn overdue(&self, now: Instant) -> Vec<Settlement> {
         let mut jobs = self.lock();
         let overdue = jobs.values_mut().filter(|control| control.overdue_at.is_some_and(|at| at <= now));
         overdue.map(|control| control.timed_out(now)).collect()
     }
 
-    /// The store did not take these ends.
+    /// Notes that the store did not accept these ends.
     pub(crate) fn still_overdue(&self, fences: &[Fence], now: Instant) {
         let mut jobs = self.lock();
         for fence in fences {

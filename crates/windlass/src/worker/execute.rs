@@ -1,5 +1,5 @@
-//! Running one job: hooks, the handler, its time-out, its panics, and being told to stop. Whatever happens in
-//! there, out comes an outcome.
+//! Runs one job: hooks, the handler, its time-out, its panics, and requests to stop. Every run returns an
+//! outcome, whatever happens in it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::handler::{Context, Hook, JobControl, Registered, Running, Table};
 use crate::limits::Notes;
 use crate::rollups::recorder::Recorder;
 
-/// After being asked to stop, a handler has this long to end by itself.
+/// How long a handler that was asked to stop may take to end by itself.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the handler of one claimed job, if breakers and rate limits let it.
+/// Runs the handler of one claimed job, if breakers and rate limits admit it.
 pub(crate) async fn execute(
     table: &Table,
     client: &Client,
@@ -84,11 +84,12 @@ async fn run(running: Running, timeout: Duration, control: &JobControl) -> Attem
             AttemptOutcome::Failed(JobError::new(ErrorKind::TimedOut, text))
         }
         () = control.aborted() => AttemptOutcome::Released { started: true },
-        () = ignored_cancel(control) => AttemptOutcome::Cancelled("it was asked to stop and did not, so it was stopped".to_owned()),
+        () = ignored_cancel(control) => AttemptOutcome::Cancelled("the handler was asked to stop and did not, so it was stopped".to_owned()),
     }
 }
 
-/// Ends some time after the handler was asked to stop: long enough for one that listens.
+/// Waits until the handler has had its time to end after a request to stop: long enough for a handler that
+/// checks for such requests.
 async fn ignored_cancel(control: &JobControl) {
     control.cancelled().await;
     tokio::time::sleep(CANCEL_GRACE).await;
@@ -103,7 +104,7 @@ async fn without_panics(mut running: Running) -> AttemptOutcome {
     .await
 }
 
-/// A handler's state is dropped after a panic and never looked at again, so it need not be unwind safe.
+// A handler's state is dropped after a panic and never used again, so it need not be unwind safe.
 fn catch<T>(work: impl FnOnce() -> T) -> Result<T, JobError> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic
@@ -115,7 +116,8 @@ fn catch<T>(work: impl FnOnce() -> T) -> Result<T, JobError> {
     })
 }
 
-/// A claim asks only for types with a handler, so this job slipped through a race; it costs nothing.
+/// The outcome of a job without a handler. A claim requests only types with a handler, so this job is the
+/// result of a race; it costs nothing.
 fn not_ours() -> AttemptOutcome {
     AttemptOutcome::Released { started: false }
 }

@@ -1,4 +1,4 @@
-//! A worker's heartbeats, without any I/O: when to beat, how long the lease can be trusted, what an
+//! A worker's heartbeats, without any I/O: when to send one, how long the lease can be trusted, and what an
 //! answer means.
 
 use std::time::Duration;
@@ -9,22 +9,22 @@ use windlass_core::worker::Liveness;
 use super::Moment;
 use super::pool::CallFailure;
 
-/// When to beat and how long to trust the lease.
+/// Decides when to send heartbeats and how long to trust the lease.
 #[derive(Debug)]
 pub struct Heart {
     lease: Duration,
     every: Duration,
     beat_at: Moment,
     sent_at: Option<Moment>,
-    /// Counted from the moment a request left, not from when its answer came: the store counts from somewhere
-    /// in between.
+    /// Counted from the moment a request was sent, not from when its answer came: the store counts from an
+    /// instant in between.
     trusted_until: Moment,
     trusted: bool,
-    /// Beats in a row without an answer since the lease ran out.
+    /// The number of heartbeats in a row without an answer since the lease ran out.
     unanswered: u32,
 }
 
-/// What the heart finds.
+/// An action or a finding of the heartbeat logic.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeartEffect {
     /// Send a heartbeat; answer with [`Heart::answered`].
@@ -38,7 +38,7 @@ pub enum HeartEffect {
 }
 
 impl Heart {
-    /// The worker registered at `now`.
+    /// Creates the heartbeat state of a worker that registered at `now`.
     pub fn new(lease: Duration, every: Duration, now: Moment) -> Self {
         Self {
             lease,
@@ -51,7 +51,7 @@ impl Heart {
         }
     }
 
-    /// What is due at `now`.
+    /// The effects that are due at `now`.
     pub fn effects(&mut self, now: Moment) -> Vec<HeartEffect> {
         let mut effects = Vec::new();
         if self.trusted && now >= self.trusted_until {
@@ -65,7 +65,7 @@ impl Heart {
         effects
     }
 
-    /// A heartbeat was answered, or not.
+    /// Takes in the answer to a heartbeat, or its failure.
     pub fn answered(&mut self, answer: Result<Liveness, CallFailure>, now: Moment) -> Option<HeartEffect> {
         let sent_at = self.sent_at.take().unwrap_or(now);
         match answer {
@@ -86,8 +86,9 @@ impl Heart {
         }
     }
 
-    /// Sooner than usual while the lease is running out. Once it has run out nothing is saved by that, and a store that comes back must
-    /// not be met by all workers at once: each failure doubles the wait, up to the usual.
+    /// The pause after a failed heartbeat. It is shorter than usual while the lease is running out. Once
+    /// the lease has run out a short pause saves nothing, and all workers at once would overload a store
+    /// that comes back: each failure doubles the pause, up to the usual.
     fn again_after(&mut self) -> Duration {
         let soon = self.every / 10;
         if self.trusted {
@@ -97,12 +98,12 @@ impl Heart {
         soon.saturating_mul(1 << (self.unanswered - 1).min(10)).min(self.every)
     }
 
-    /// Beats after at most `wait`, because its answer may bring something.
+    /// Sends the next heartbeat after at most `wait`, because its answer may carry news.
     pub fn beat_by(&mut self, now: Moment, wait: Duration) {
         self.beat_at = self.beat_at.min(now.saturating_add(wait));
     }
 
-    /// When something is due even if nothing happens.
+    /// When an effect is due even if no event comes.
     pub fn wake_at(&self) -> Moment {
         let beat = if self.sent_at.is_none() { self.beat_at } else { Moment::MAX };
         let deadline = if self.trusted { self.trusted_until } else { Moment::MAX };
@@ -127,7 +128,7 @@ mod tests {
         let mut heart = heart();
         assert_eq!(heart.effects(SECOND * 9), []);
         assert_eq!(heart.effects(SECOND * 10), [HeartEffect::Liveness]);
-        assert_eq!(heart.effects(SECOND * 11), [], "one is under way");
+        assert_eq!(heart.effects(SECOND * 11), [], "one is in flight");
         heart.answered(Ok(Liveness::Alive { cancel: vec![] }), SECOND * 12);
         assert_eq!(heart.wake_at(), SECOND * 20);
     }

@@ -1,6 +1,6 @@
-//! The heart's thread. It has a runtime of its own, so that a handler that blocks the application's runtime
-//! does not get its worker declared dead. The same thread keeps deadlines, hears of requests to stop, and watches
-//! the runtime.
+//! The heartbeat thread. It has a runtime of its own, so that a handler that blocks the application's
+//! runtime does not get its worker declared dead. The same thread enforces deadlines, receives requests to
+//! stop, and watches the application's runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,25 +26,27 @@ use crate::alerts::{Alert, Alerts};
 use crate::duties::mailbox::{HeardHeartbeat, Mailbox};
 use crate::{random, store};
 
-/// The thread looks at deadlines and the runtime this often.
+/// The interval at which the thread checks deadlines and the application's runtime.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A worker that was declared dead tries to register again at least this often: many may be dead by the same outage.
+/// The longest pause between two attempts of a worker that was declared dead to register again. One outage
+/// may have killed many workers.
 const REGISTER_AGAIN_MAX: Duration = Duration::from_secs(30);
-/// Within this time there is a heartbeat if its answer may bring something.
+/// How soon a heartbeat is sent if its answer may carry news.
 const SOON: Duration = Duration::from_millis(500);
-/// While heartbeats fail the log says so this often.
+/// The interval of log lines while heartbeats fail.
 const LOG_FAILURES_EVERY: Duration = Duration::from_secs(30);
-/// A runtime that has not run a timer for this long is reported.
+/// A runtime that has run no timer for this long is reported.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
-/// Who this process is in the store.
+/// The identity of this process in a store.
 pub(crate) struct Identity {
     engine: Arc<dyn Engine>,
     card: WorkerCard,
 }
 
 impl Identity {
-    /// Registers; if the store cannot take that now and there is another one to work on, later.
+    /// Registers the worker. If the store is unavailable and the process has another store to work on,
+    /// registration happens later.
     pub(crate) async fn register(
         engine: Arc<dyn Engine>,
         card: WorkerCard,
@@ -53,7 +55,8 @@ impl Identity {
         let copy = card.clone();
         let registered = store::call(&engine, |engine| async move { engine.register(copy).await }).await;
         match registered {
-            // A worker that the store does not know is told so, and registers then.
+            // A worker that the store does not know gets that answer to its first heartbeat, and registers
+            // then.
             Err(error) if error.is_passing() && may_come_later => {
                 let store = engine.info().name;
                 tracing::warn!(%error, store, "registering later: the store cannot be used now");
@@ -67,12 +70,12 @@ impl Identity {
         self.card.id
     }
 
-    /// In which store.
+    /// The store of this identity.
     pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
     }
 
-    /// Registers under a new identity, however long it takes, unless the worker is stopped meanwhile.
+    /// Registers under a new identity. Tries until the store accepts, or until the worker is stopped.
     async fn start_over(&mut self, handle: &HeartHandle) -> Option<WorkerId> {
         let mut wait = LOOK_EVERY;
         while !handle.is_stopped() {
@@ -80,7 +83,7 @@ impl Identity {
             let card = self.card.clone();
             match store::call(&self.engine, |engine| async move { engine.register(card).await }).await {
                 Ok(()) => return Some(self.card.id),
-                Err(error) => tracing::warn!(%error, "cannot register again yet"),
+                Err(error) => tracing::warn!(%error, "registering again failed; trying again"),
             }
             tokio::select! {
                 () = tokio::time::sleep(random::part_of(wait)) => {}
@@ -92,7 +95,7 @@ impl Identity {
     }
 }
 
-/// Lets others ask for a heartbeat.
+/// A handle with which other code requests a heartbeat.
 #[derive(Clone, Default)]
 pub(crate) struct HeartHandle(Arc<Wake>);
 
@@ -106,25 +109,25 @@ struct Wake {
 }
 
 impl HeartHandle {
-    /// Something waits in the answer to a heartbeat.
+    /// Requests a heartbeat soon, because its answer may carry news.
     pub(crate) fn beat_soon(&self) {
         if !self.0.soon.swap(true, Ordering::SeqCst) {
             self.0.changed.notify_one();
         }
     }
 
-    /// One of this worker's jobs may have been asked to stop, or not.
+    /// Notes that one of this worker's jobs may have been asked to stop.
     pub(crate) fn hint(&self) {
         self.0.hinted.notify_one();
     }
 
-    /// Waits for a hint; those that came before are one.
+    /// Waits for a hint. All hints since the last wait count as one.
     pub(super) async fn hinted(&self) {
         self.0.hinted.notified().await;
     }
 
-    /// The worker shows no more heartbeats, but does not leave the store either: what it holds is taken back
-    /// when its lease has run out.
+    /// Stops the heartbeats without unregistering the worker: the store takes back its jobs when its lease
+    /// has expired.
     pub(crate) fn fall_silent(&self) {
         self.0.silent.store(true, Ordering::SeqCst);
         self.stop();
@@ -190,7 +193,7 @@ impl HeartThread {
         self.handle.clone()
     }
 
-    /// Lets the worker out of the store and ends the thread.
+    /// Unregisters the worker from the store and ends the thread.
     pub(crate) async fn stop(&mut self) {
         self.handle.stop();
         if let Some(ended) = self.ended.take() {
@@ -201,7 +204,8 @@ impl HeartThread {
 }
 
 impl Drop for HeartThread {
-    /// Dropped without being stopped, it does not know what still runs, so it gives nothing away.
+    /// Stops the heartbeats. A thread that is dropped without a stop cannot know which handlers still run,
+    /// so it releases no jobs.
     fn drop(&mut self) {
         if !self.handle.is_stopped() {
             self.handle.fall_silent();
@@ -219,9 +223,9 @@ struct Body {
     started: Instant,
     lease: Duration,
     every: Duration,
-    /// Hands on requests to stop, for the present identity.
+    /// The task that passes on requests to stop, for the present identity.
     stop_requests: Option<JoinHandle<()>>,
-    /// Who hears how many others there are.
+    /// The duties, which learn from each answer how many other workers there are.
     duties: Mailbox,
     alerts: Alerts,
     failures: Failures,
@@ -237,7 +241,8 @@ impl Body {
 
     async fn run(mut self) {
         let mut heart = Heart::new(self.lease, self.every, self.started.elapsed());
-        // The first one at once: its answer says how many others there are, for which duties wait.
+        // The first heartbeat is sent at once: its answer reports the number of other workers, for which
+        // the duties wait.
         heart.beat_by(self.started.elapsed(), Duration::ZERO);
         self.hand_on_stop_requests();
         while !self.handle.is_stopped() {
@@ -275,7 +280,7 @@ impl Body {
             HeartEffect::Cancel(fences) => fences.into_iter().for_each(|fence| self.controls.cancel(fence)),
             HeartEffect::LeaseRanOut => {
                 tracing::warn!(
-                    "the store has not answered for a whole lease; giving back what has not started"
+                    "the store has not answered for a whole lease; releasing the jobs that have not started"
                 );
                 self.tell(|| Event::LeaseRanOut);
             }
@@ -293,18 +298,19 @@ impl Body {
         }
     }
 
-    /// In a task of its own, so that neither waits for the other's answer.
+    /// Passes on requests to stop, in a task of its own, so that neither it nor the heartbeat waits for the
+    /// other's answer.
     fn hand_on_stop_requests(&mut self) {
         let engine = Arc::clone(&self.identity.engine);
         let (controls, handle) = (Arc::clone(&self.controls), self.handle.clone());
         let task = stop_requests::hand_on(engine, self.identity.worker(), controls, handle);
-        if let Some(of_the_dead) = self.stop_requests.replace(tokio::spawn(task)) {
-            of_the_dead.abort();
+        if let Some(of_old_identity) = self.stop_requests.replace(tokio::spawn(task)) {
+            of_old_identity.abort();
         }
     }
 
-    /// Shows a heartbeat. While the store takes its time to answer, the lease may run out, which must not
-    /// wait.
+    /// Sends a heartbeat. The lease may run out while the store takes its time to answer, and that event
+    /// must not wait for the answer.
     async fn beat(&mut self, heart: &mut Heart) -> Result<Liveness, CallFailure> {
         let heartbeat =
             Heartbeat { worker: self.identity.worker(), lease: self.lease, idle: self.controls.is_empty() };
@@ -315,7 +321,7 @@ impl Body {
                 &engine,
                 |engine| async move { engine.heartbeat_with_members(heartbeat, clock).await },
             );
-        // When the next one is due, this one is as good as lost.
+        // When the next heartbeat is due, the answer to this one counts as lost.
         let mut answer = std::pin::pin!(tokio::time::timeout(self.every, call));
         loop {
             let until_lease = heart.wake_at().saturating_sub(self.started.elapsed());
@@ -323,7 +329,7 @@ impl Body {
                 biased;
                 answer = &mut answer => {
                     let heartbeat_answer = self.answered(answer)?;
-                    self.hand_on_crowd(&heartbeat_answer);
+                    self.report_members(&heartbeat_answer);
                     return Ok(heartbeat_answer.beat);
                 }
                 () = tokio::time::sleep(until_lease) => {
@@ -335,7 +341,8 @@ impl Body {
         }
     }
 
-    /// What came of a heartbeat. Attempts follow each other quickly while the lease runs out, so not each is logged.
+    /// Evaluates the answer to a heartbeat. Attempts follow each other quickly while the lease runs out, so
+    /// not each failure is logged.
     fn answered(
         &mut self,
         answer: Result<Result<HeartbeatAnswer, EngineError>, tokio::time::error::Elapsed>,
@@ -352,12 +359,12 @@ impl Body {
         };
         self.duties.heartbeat_failed();
         if let Some(failed) = self.failures.log_at(self.started.elapsed()) {
-            tracing::warn!(%error, failed, "heartbeats fail; trying again until the store takes one");
+            tracing::warn!(%error, failed, "heartbeats fail; trying again until the store accepts one");
         }
         Err(CallFailure::Unknown)
     }
 
-    fn hand_on_crowd(&self, heartbeat_answer: &HeartbeatAnswer) {
+    fn report_members(&self, heartbeat_answer: &HeartbeatAnswer) {
         if heartbeat_answer.beat != Liveness::Dead {
             let (members, store_now) = (heartbeat_answer.members.clone(), heartbeat_answer.now);
             let worker = self.identity.worker();
@@ -370,8 +377,8 @@ impl Body {
         }
     }
 
-    /// Jobs whose runtime is too blocked to time them out are settled from here, in tasks of their own, so that
-    /// the heart does not wait for a store that hangs.
+    /// Settles the jobs whose runtime is too blocked to time them out. The calls run in tasks of their own,
+    /// so that heartbeats do not wait for a store that hangs.
     fn settle_overdue(&self) {
         let overdue = self.controls.overdue(Instant::now());
         if !overdue.is_empty() {
@@ -390,13 +397,14 @@ impl Body {
         let worker = self.identity.worker();
         let retired = store::call(&self.identity.engine, |engine| async move { engine.retire(worker).await });
         if let Err(error) = retired.await {
-            tracing::warn!(%error, "could not leave cleanly; the lease will run out");
+            tracing::warn!(%error, "unregistering from the store failed; the lease will expire");
         }
     }
 
     fn tell(&self, event: impl Fn() -> Event) {
         for pool in &self.pools {
-            // A pool that never learns its new identity claims nothing any more, so a full inbox is waited for.
+            // A full inbox is waited for: a pool that never learns its new identity would claim nothing any
+            // more.
             if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {
                 let pool = pool.clone();
                 tokio::spawn(async move { pool.send(event).await });
@@ -405,11 +413,12 @@ impl Body {
     }
 }
 
-/// What the store does not take now is tried again later.
+/// Settles jobs that are past their time-out. Settlements that the store does not accept now are sent again
+/// later.
 async fn settle_from_outside(engine: Arc<dyn Engine>, controls: Arc<Controls>, batch: Vec<Settlement>) {
     let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
     if let Err(error) = store::call(&engine, |engine| async move { engine.settle(batch).await }).await {
-        tracing::warn!(%error, "overdue jobs could not be settled; it is tried again");
+        tracing::warn!(%error, "settling overdue jobs failed; trying again");
         controls.still_overdue(&fences, Instant::now());
     }
 }
@@ -458,15 +467,16 @@ struct Failures {
 }
 
 impl Failures {
-    /// One more failed at `now`. Gives how many that makes if a line of the log is due: for the first one, and then once in
-    /// [`LOG_FAILURES_EVERY`].
+    /// Counts a failure at `now`. Returns the number of failures in a row if a log line is due: for the
+    /// first failure, and then once in [`LOG_FAILURES_EVERY`].
     fn log_at(&mut self, now: Moment) -> Option<u64> {
         self.count = self.count.saturating_add(1);
         let is_due = self.logged_at.is_none_or(|at| now.saturating_sub(at) >= LOG_FAILURES_EVERY);
         is_due.then(|| self.logged_at = Some(now)).map(|()| self.count)
     }
 
-    /// One was stored. Gives how many had failed before it, if any.
+    /// Ends the row of failures, because a heartbeat was stored. Returns how many had failed before it, if
+    /// any.
     fn end(&mut self) -> Option<u64> {
         let Self { count, .. } = std::mem::take(self);
         (count > 0).then_some(count)

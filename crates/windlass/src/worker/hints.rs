@@ -1,5 +1,5 @@
-//! Hints from the engine, handed to whoever can use them. A flag of each kind rather than a channel: a thousand hints are
-//! one, and there is nothing to fill up.
+//! Hints from the engine, passed to the parts of the worker that use them. Each kind has a flag rather than
+//! a channel: a thousand hints are one, and no queue can fill up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::heartbeat::HeartHandle;
 use super::pool::Event;
 use crate::duties::mailbox::Mailbox;
 
-/// What the engine says of some queues: that something may be claimable, or that nothing is due.
+/// The engine's hints about some queues: that jobs may be claimable, or that none is due.
 pub(crate) struct HintFlag {
     queues: Vec<QueueName>,
     raised: AtomicBool,
@@ -43,7 +43,7 @@ impl HintFlag {
         }
     }
 
-    /// Waits for a flag and takes it down.
+    /// Waits for a flag and clears it.
     pub(crate) async fn raised(&self) -> Event {
         loop {
             if self.raised.swap(false, Ordering::SeqCst) {
@@ -57,18 +57,18 @@ impl HintFlag {
     }
 }
 
-/// Hands hints to flags, running jobs and the heart, for as long as it is kept.
+/// Passes hints to flags, running jobs and the heartbeat thread, for as long as it is kept.
 pub(crate) struct Listener {
     flags: Vec<Arc<HintFlag>>,
     controls: Arc<Controls>,
     heart: HeartHandle,
     duties: Mailbox,
-    /// A look at one of two stores says nothing of the other.
+    /// Whether the engine has one store only: a scan of one of two stores says nothing of the other.
     has_one_store: bool,
 }
 
 impl Listener {
-    /// Listens from now on.
+    /// Registers a listener with the engine.
     pub(crate) fn start(
         engine: &Arc<dyn Engine>,
         flags: Vec<Arc<HintFlag>>,
@@ -95,12 +95,13 @@ impl HintListener for Listener {
             }
             Hint::Quiet(_) => {}
             Hint::Lease(duty) => self.duties.hint(duty),
-            // Whoever looks at drains has an ear of its own.
+            // The trigger poller has a listener of its own.
             Hint::Trigger => {}
             Hint::Any => {
                 self.flags.iter().for_each(|flag| flag.raise());
                 self.duties.hint_of_anything();
-                // Somebody else wrote, perhaps a request to stop one of our jobs: the heart's thread asks.
+                // Another process wrote, perhaps a request to stop one of our jobs: the heartbeat thread
+                // queries the store.
                 if !self.controls.is_empty() {
                     self.heart.hint();
                 }

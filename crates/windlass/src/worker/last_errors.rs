@@ -7,7 +7,7 @@ use windlass_core::job::{Job, JobId};
 use windlass_core::names::{Key, TypeName};
 use windlass_core::outcome::JobError;
 
-/// How many are kept.
+/// The number of errors kept.
 const KEPT: usize = 100;
 
 /// An error of a handler.
@@ -19,7 +19,7 @@ pub struct LastError {
     pub job_type: TypeName,
     /// Its key.
     pub key: Option<Key>,
-    /// What went wrong.
+    /// The error.
     pub error: JobError,
 }
 

@@ -1,5 +1,5 @@
-//! A worker: pools of slots that claim jobs, run handlers and settle them, with a heart that shows signs of
-//! life and maintenance that takes back the jobs of the dead.
+//! A worker: pools of slots that claim jobs, run handlers and settle them, a thread that sends heartbeats,
+//! and maintenance that rescues the jobs of dead workers.
 //!
 //! [`claim`], `execute` and [`settle`] are the steps of a job; [`pool`] joins them. They and [`heart`] are
 //! pure; `shell` and `heartbeat` are the thin layer that talks to the store and the clock.
@@ -65,30 +65,33 @@ pub type Moment = Duration;
 /// How long the last settlements may take after the grace of a stop.
 const FLUSH_GRACE: Duration = Duration::from_secs(5);
 
-/// A running worker. End it with [`stop`](Self::stop) or [`drain`](Self::drain). One that is dropped ends its
-/// handlers at once, gives their jobs back and leaves the store, all in the background: nobody learns whether
-/// it succeeded, and what blocks its thread is waited for.
+/// A running worker. End it with [`stop`](Self::stop) or [`drain`](Self::drain).
+///
+/// A worker that is dropped ends its handlers at once, releases their jobs and leaves the store, all in the
+/// background. The caller does not learn whether this succeeded. A handler that blocks its thread is still
+/// waited for.
 pub struct Worker {
     client: Client,
     pools: Vec<mpsc::Sender<Event>>,
     shells: Vec<JoinHandle<()>>,
     /// Whether a pool ended without having settled everything.
     unsettled: bool,
-    /// The watch for other numbers of slots, what the log says of the store, and the keeper of limits.
+    /// The task that watches for changed numbers of slots, the task that watches the queue depths, and the
+    /// gate opener.
     watches: Vec<JoinHandle<()>>,
     /// Maintenance and other duties, if this process does them.
     duties: Option<DutiesThread>,
-    /// Looks at the drains that this process marks.
+    /// Evaluates the completion triggers that this process marks.
     trigger_poller: Option<TriggerPoller>,
-    /// Tells the store what was seen of attempts.
+    /// Flushes the samples of attempts to the store.
     stats_flusher: Option<StatsFlusher>,
     mailbox: Mailbox,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
-    /// Works on the spool, if the engine has one: with slots, a heart and an identity of its own, so that trouble with one
-    /// store is none with the other.
+    /// Works on the spool, if the engine has one. It has slots, heartbeats and an identity of its own, so
+    /// that a failure of one store does not affect the work on the other.
     on_spool: Option<Box<Self>>,
-    /// Kept until the worker has ended: a dropped one hears nothing more.
+    /// Kept until the worker has ended, because a dropped listener receives no more notifications.
     listener: Option<Arc<Listener>>,
     controls: Arc<Controls>,
     errors: Arc<LastErrors>,
@@ -97,7 +100,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Declares the queues, registers the types, takes back what dead workers of this host left, and starts.
+    /// Declares the queues, registers the types, rescues the jobs of dead workers of this host, and starts.
     pub async fn start<S: Clone + Send + Sync + 'static>(
         engine: Arc<dyn Engine>,
         handlers: Handlers<S>,
@@ -137,7 +140,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// The same worker once more, on the spool of its engine.
+    /// Starts a second worker with the same plan on the spool of the engine.
     async fn start_on(
         spool: Arc<dyn Engine>,
         client: &Client,
@@ -148,7 +151,7 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let client = client.on_spool(Arc::clone(&spool));
         sync_limits(&client).await;
-        // What an application does for all, it does for the primary.
+        // The duties of an application run on the primary only.
         let duties =
             Prepared::new(&spool, options, &[], Some(gate_opener(&client, table)), EnqueuingDuties::NOTHING);
         let card = plan.card(random::worker_id(), duties.led());
@@ -242,7 +245,7 @@ impl Worker {
         self.errors.snapshot()
     }
 
-    /// A handle with which others can stop this worker while somebody waits for its end.
+    /// A handle with which other code can stop this worker while a caller waits for its end.
     pub fn stopper(&self) -> Stopper {
         let of_spool = self.on_spool.iter().map(|worker| worker.mailbox.clone());
         Stopper {
@@ -259,7 +262,7 @@ impl Worker {
         self.ended(Some(self.stop_grace.saturating_add(FLUSH_GRACE))).await
     }
 
-    /// Takes no new jobs, goes on until nothing is due, then ends. Future and parked jobs stay.
+    /// Accepts no new jobs, works until nothing is due, then ends. Future and parked jobs stay.
     pub async fn drain(&mut self) -> Stopped {
         self.client.start_draining();
         if self.pools.is_empty() {
@@ -275,9 +278,10 @@ impl Worker {
         self.pools.iter().chain(of_spool).cloned().collect()
     }
 
-    /// Waits for the pools, then ends maintenance and lets the worker out of the store.
+    /// Waits for the pools, then ends maintenance and unregisters the worker from the store.
     ///
-    /// May be dropped while it waits, and called again: it goes on waiting for those that have not ended.
+    /// The future may be dropped while it waits, and the function called again: it then waits for the pools
+    /// that have not ended.
     pub async fn ended(&mut self, within: Option<Duration>) -> Stopped {
         let deadline = within.and_then(|within| tokio::time::Instant::now().checked_add(within));
         if self.pools.is_empty() {
@@ -285,7 +289,7 @@ impl Worker {
                 .map_or(Duration::MAX, |at| at.saturating_duration_since(tokio::time::Instant::now()));
             let _ = tokio::time::timeout(left, self.mailbox.stopped()).await;
         }
-        // A pool is let go of only after its end: else a second call would wait for nobody.
+        // A pool is removed only after its end. Otherwise a second call would find no pool to wait for.
         while let Some(shell) = self.shells.last_mut() {
             let clean = match deadline {
                 Some(deadline) => {
@@ -302,7 +306,7 @@ impl Worker {
                 deadline.map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
             self.unsettled |= Box::pin(on_spool.ended(left)).await == Stopped::Unsettled;
         }
-        // Before the keeper is ended: what it is about to tell the store must not be lost with it.
+        // Before the gate opener is ended: breaker events that it is about to send must not be lost with it.
         let _ = tokio::time::timeout(FLUSH_GRACE, sync_limits(&self.client)).await;
         if let Some(trigger_poller) = self.trigger_poller.take() {
             let _ = tokio::time::timeout(FLUSH_GRACE, trigger_poller.end()).await;
@@ -332,8 +336,8 @@ impl Drop for Worker {
         let Some(mut heart) = self.heart.take().filter(|_| !shells.is_empty()) else { return };
         self.stopper().stop_now();
         let controls = Arc::clone(&self.controls);
-        // The heart beats until the last handler has ended, so that nobody takes a job that still runs. If the
-        // runtime ends first, the task is dropped, and the lease runs out.
+        // Heartbeats go on until the last handler has ended, so that no other worker takes a job that still
+        // runs. If the runtime ends first, the task is dropped, and the lease expires.
         self.runtime.spawn(async move {
             for shell in shells {
                 let _ = shell.await;
@@ -343,8 +347,9 @@ impl Drop for Worker {
     }
 }
 
-/// Lets the worker out of the store, which gives away whatever it holds. So if a handler outlived its pool, the
-/// worker only falls silent, and the lease gives that handler some more time.
+/// Unregisters the worker from the store, which releases every job that the worker holds. If a handler
+/// outlived its pool, the worker only stops its heartbeats instead: the lease gives that handler some more
+/// time.
 async fn leave(heart: &mut HeartThread, controls: &Controls) {
     match controls.is_empty() {
         true => heart.stop().await,
@@ -352,7 +357,7 @@ async fn leave(heart: &mut HeartThread, controls: &Controls) {
     }
 }
 
-/// What happens if a pool panics, which is a bug in it.
+/// The reaction to a panic of a pool, which is a bug in the pool.
 #[derive(Clone)]
 struct PoolPanic {
     pools: Vec<mpsc::Sender<Event>>,
@@ -362,12 +367,13 @@ struct PoolPanic {
 }
 
 impl PoolPanic {
-    /// The whole worker ends. Nobody knows any more what the pool had claimed, so only rescue can find it, and
-    /// rescue takes back the jobs of workers that fell silent. A fresh pool beside a heart that goes on would
-    /// leave those jobs running for ever. Handlers are ended first, so that none runs when its job is taken.
-    fn ring(&self) {
+    /// Ends the whole worker. The record of the jobs that the pool had claimed is lost, so only rescue can
+    /// find them, and rescue takes back the jobs of workers whose heartbeats stopped. A fresh pool beside
+    /// heartbeats that go on would leave those jobs running for ever. Handlers are ended first, so that
+    /// none runs when its job is taken.
+    fn end_worker(&self) {
         tracing::error!(
-            "a pool panicked; this worker ends, and its jobs are taken back when its lease runs out"
+            "a pool panicked; this worker ends, and its jobs are rescued when its lease expires"
         );
         self.heart.fall_silent();
         self.controls.abort_all();
@@ -375,18 +381,19 @@ impl PoolPanic {
     }
 }
 
-/// Runs a pool; if it panics, rings the alarm and lets the panic through to whoever waits for the pool.
+/// Runs a pool. If the pool panics, it ends the worker and resumes the panic for the task that joins the
+/// pool.
 async fn watch(pool: impl Future<Output = ()>, pool_panic: PoolPanic) {
     let mut pool = std::pin::pin!(pool);
     let ended = std::future::poll_fn(|cx| {
-        // What panicked is never polled again, so it need not be unwind safe.
+        // The future that panicked is never polled again, so it need not be unwind safe.
         match std::panic::catch_unwind(AssertUnwindSafe(|| pool.as_mut().poll(cx))) {
             Ok(poll) => poll.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),
         }
     });
     if let Err(panic) = ended.await {
-        pool_panic.ring();
+        pool_panic.end_worker();
         std::panic::resume_unwind(panic);
     }
 }
@@ -401,14 +408,14 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// No new claims; running handlers get the grace; what does not finish is given back without cost. Duties are left to other
-    /// processes at once.
+    /// Claims no more jobs, gives running handlers the grace, and releases unfinished jobs at no cost.
+    /// Other processes take over the duties at once.
     pub fn stop(&self) {
         self.duties.iter().for_each(Mailbox::stop);
         tell(&self.pools, &self.runtime, || Event::Stop { grace: self.grace });
     }
 
-    /// No new claims; running handlers are ended at once and given back. For a second signal.
+    /// Claims no more jobs, ends running handlers at once and releases their jobs. For a second signal.
     pub fn stop_now(&self) {
         self.duties.iter().for_each(Mailbox::stop);
         tell(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
@@ -417,7 +424,7 @@ impl Stopper {
 
 fn tell(pools: &[mpsc::Sender<Event>], runtime: &Handle, event: impl Fn() -> Event) {
     for pool in pools {
-        // A full inbox belongs to a pool that is about to look at it; a closed one to a pool that has ended.
+        // A full inbox belongs to a pool that is about to read it; a closed one to a pool that has ended.
         if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {
             let pool = pool.clone();
             runtime.spawn(async move { pool.send(event).await });
@@ -430,19 +437,20 @@ fn tell(pools: &[mpsc::Sender<Event>], runtime: &Handle, event: impl Fn() -> Eve
 pub enum Stopped {
     /// Everything was settled or given back.
     Clean,
-    /// The store did not take the last settlements in time. Nothing is lost: the jobs will be taken back and
+    /// The store did not accept the last settlements in time. Nothing is lost: the jobs will be rescued and
     /// run again.
     Unsettled,
 }
 
-/// What a worker shares with the one on the spool: there is one of it in a process, whichever store a job is in.
+/// State that a worker shares with the worker on the spool. It exists once per process, whichever store a
+/// job is in.
 #[derive(Clone, Default)]
 struct Common {
     errors: Arc<LastErrors>,
     quarantine: Quarantine,
 }
 
-/// What pools share.
+/// Parts that the pools share.
 struct Parts {
     engine: Arc<dyn Engine>,
     client: Client,
@@ -456,7 +464,7 @@ struct Parts {
 
 impl Parts {
     fn pool(&self, settings: pool::PoolSettings) -> (mpsc::Sender<Event>, PoolShell) {
-        // Room for as many as the pool can be scaled to.
+        // Capacity for the largest number of slots that the pool can be scaled to.
         let (inbox, events) = mpsc::channel(shell::inbox_size(CONCURRENCY_MAX));
         let queues = settings.scope.queues.clone();
         let pool =
@@ -475,11 +483,12 @@ async fn declare(engine: &Arc<dyn Engine>, plan: &Plan, table: &Table) -> Result
     store::call(engine, |engine| async move { engine.declare(declaration).await }).await
 }
 
-/// A worker that starts knows which platforms others found broken, and one that ends leaves what it knows. Without an
-/// answer it goes on by itself.
+/// Exchanges breaker states with the store. A worker that starts learns which platforms other processes
+/// found broken; a worker that ends stores what it has learned. Without an answer from the store the worker
+/// goes on with its own state.
 async fn sync_limits(client: &Client) {
     if let Err(error) = client.limits().breakers.sync().await {
-        tracing::warn!(%error, "what is known of platforms could not be shared");
+        tracing::warn!(%error, "sharing breaker states with the store failed; this process uses its own until the next round");
     }
 }
 
@@ -487,16 +496,16 @@ async fn sync_limits(client: &Client) {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The handlers are wrong.
+    /// The handlers are invalid.
     #[error(transparent)]
     Handlers(#[from] HandlersError),
-    /// The options are wrong.
+    /// The options are invalid.
     #[error(transparent)]
     Options(#[from] WorkerOptionsError),
-    /// The schedules are wrong, or could not be stored.
+    /// The schedules are invalid, or could not be stored.
     #[error("the schedules of the worker could not be stored")]
     Schedules(#[from] SchedulesError),
-    /// The drains are wrong, or could not be stored.
+    /// The completion triggers are invalid, or could not be stored.
     #[error("the completion triggers of the worker could not be stored")]
     CompletionTriggers(#[from] TriggersError),
     /// The store refused or failed.

@@ -1,4 +1,4 @@
-//! How a worker behaves, and the pools that follow from it.
+//! The options of a worker, and the pools that follow from them.
 
 use std::time::Duration;
 
@@ -22,75 +22,77 @@ use crate::duties::{Duty, DutyMode, LeaseTiming};
 use crate::handler::Table;
 use crate::limits::{LimitOptions, LimitOptionsError};
 
-/// Signs of life and looks for the dead are no more frequent than this: below it a worker only keeps its store
-/// busy.
+/// The shortest interval of heartbeats and of sweeps for dead workers. Below it a worker only keeps its
+/// store busy.
 pub(crate) const SPAN_MIN: Duration = Duration::from_millis(10);
-/// They are no rarer than this: the jobs of a dead worker wait for so long.
+/// The longest interval of heartbeats and sweeps: the jobs of a dead worker wait this long.
 pub(crate) const SPAN_MAX: Duration = Duration::from_secs(60 * 60);
-/// A process that is to stop is killed long before this.
+/// The longest grace: a process that has to stop is killed long before this.
 pub(crate) const STOP_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How a worker behaves.
+/// The options of a worker.
 #[derive(Clone)]
 pub struct WorkerOptions {
-    /// The queues to declare, each with a pool of its own. Queues of handlers that are not listed get one with
-    /// the defaults.
+    /// The queues to declare, each with a pool of its own. Queues of handlers that are not listed get a
+    /// pool with the defaults.
     pub queues: Vec<QueueSpec>,
-    /// If given, only these queues are served by this process. With an empty list, no shared pool and `maintenance` it runs no jobs:
-    /// it only does maintenance and duties.
+    /// The only queues that this process serves, if given. With an empty list, no shared pool and
+    /// `maintenance`, the process runs no jobs: it only does maintenance and duties.
     pub serve: Option<Vec<QueueName>>,
     /// Pools that serve several queues with the same slots, most urgent queue first.
     pub shared: Vec<SharedPool>,
-    /// What priority labels mean to this worker's client.
+    /// The meaning of priority labels for this worker's client.
     pub labels: PriorityLabels,
-    /// Hooks of this worker's client.
+    /// The enqueue hooks of this worker's client.
     pub enqueue_hooks: Vec<EnqueueHook>,
-    /// Breakers and rate limits, for jobs that this worker runs and for those its client puts in.
+    /// Breakers and rate limits, for jobs that this worker runs and for jobs that its client enqueues.
     pub limits: LimitOptions,
-    /// A heartbeat is good for this long: at least twice `heartbeat_every`, up to 1 h.
+    /// How long a heartbeat keeps the worker live: at least twice `heartbeat_every`, up to 1 h.
     pub lease: Duration,
-    /// A heartbeat is shown this often: 10 ms to 1 h.
+    /// The interval between heartbeats: 10 ms to 1 h.
     pub heartbeat_every: Duration,
-    /// Dead workers are looked for this often: 10 ms to 1 h.
+    /// The interval between scans for dead workers: 10 ms to 1 h.
     pub sweep_every: Duration,
-    /// On stop, running handlers may go on for this long, up to 24 h.
+    /// How long running handlers may go on after a stop, up to 24 h.
     pub stop_grace: Duration,
-    /// Crashes after which a job is given up.
+    /// The number of crashes after which a job is dead.
     pub crashes_max: u32,
-    /// Whether this process does maintenance and other duties. Some process must.
+    /// Whether this process does maintenance and other duties. At least one process must.
     pub maintenance: bool,
-    /// Who does maintenance: whoever holds its leases, or every worker, each on its own.
+    /// Which process does maintenance: the holder of its leases, or every worker on its own.
     pub maintenance_mode: DutyMode,
-    /// Whoever leads a duty of maintenance for this long gives way between two runs, if somebody else could do it; a minute at least. Only
-    /// where there is a leader.
+    /// The longest time for which a process leads a maintenance duty: then it gives way between two runs,
+    /// if another process could lead. At least a minute. Only where there is a leader.
     pub maintenance_rotation: Option<Duration>,
-    /// What else this process does for all, again and again; nothing if it does no maintenance.
+    /// Further duties that this process does for all processes. None run in a process without maintenance.
     pub duties: Vec<Duty>,
-    /// How leases of duties are kept. The same in all processes.
+    /// The timing of duty leases. It must be the same in all processes.
     pub duty_leases: LeaseTiming,
-    /// Schedules that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is
-    /// removed.
+    /// The schedules to store at the start; a stored schedule of the same name is changed to what is
+    /// declared here. A schedule that is no longer declared stays until it is removed.
     pub schedules: Vec<ScheduleSpec>,
-    /// Who declares them.
+    /// The origin that is stored with these schedules.
     pub schedules_origin: Origin,
-    /// Whether this process may fire the schedules of its store: one process at a time does. Some process must; none that does no
-    /// maintenance.
+    /// Whether this process may fire the schedules of its store; one process at a time does. At least one
+    /// process with maintenance must: a process without maintenance fires none.
     pub fire_schedules: bool,
-    /// CompletionTriggers that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is removed.
+    /// The completion triggers to store at the start; a stored trigger of the same name is changed to what
+    /// is declared here. A trigger that is no longer declared stays until it is removed.
     pub triggers: Vec<CompletionTrigger>,
-    /// Who declares them.
+    /// The origin that is stored with these triggers.
     pub triggers_origin: Origin,
-    /// Whether this process looks at drains when it has ended a job that one watches, and, if it does maintenance, at those of processes that
-    /// died before they could. Some process must.
+    /// Whether this process evaluates a completion trigger when it has ended a job of the trigger's group.
+    /// If the process does maintenance, it also evaluates the triggers of processes that died before they
+    /// could. At least one process must.
     pub fire_triggers: bool,
-    /// For so long it is kept what happened in each minute: 1 h to 10 years.
+    /// How long the rollups of each minute are kept: 1 h to 10 years.
     pub rollups_kept: Duration,
-    /// What is called, beside a line in the log, when somebody should look at something: see [`alerts`](crate::alerts).
+    /// The function to call, besides a log line, when a person should act: see [`alerts`](crate::alerts).
     pub on_alert: Option<AlertHook>,
 }
 
 impl Default for WorkerOptions {
-    /// The five built-in queues, a lease of 30 s, a grace of 25 s, minutes kept for 30 days.
+    /// The five built-in queues, a lease of 30 s, a grace of 25 s, rollups kept for 30 days.
     fn default() -> Self {
         Self {
             queues: QueueSpec::built_in(),
@@ -130,15 +132,15 @@ pub struct SharedPool {
     pub concurrency: u32,
 }
 
-/// What is wrong with a worker's options.
+/// The reason why a worker's options are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorkerOptionsError {
-    /// There is nothing to do.
+    /// The worker would have nothing to do.
     #[error(
-        "expected at least one handler for a queue that this worker serves, got none; a process that only does maintenance has an empty `serve`, and `maintenance`"
+        "expected at least one handler for a queue that this worker serves, got none; for a process that only does maintenance, set `maintenance` and an empty `serve`"
     )]
     NothingToDo,
-    /// A lease that one lost heartbeat would end.
+    /// The lease is so short that one lost heartbeat would end it.
     #[error(
         "expected `lease` of at least twice `heartbeat_every`, so that one lost heartbeat ends nothing; got {lease:?} and {every:?}"
     )]
@@ -148,33 +150,33 @@ pub enum WorkerOptionsError {
         /// The interval.
         every: Duration,
     },
-    /// A time so short that the worker would spin, or so long that it makes no sense.
+    /// The time is so short that the worker would spin, or so long that it makes no sense.
     #[error("expected `{option}` between {min:?} and {max:?}, got {got:?}")]
     Span {
         /// The option.
         option: &'static str,
-        /// What was asked for.
+        /// The value that was given.
         got: Duration,
         /// The shortest.
         min: Duration,
         /// The longest.
         max: Duration,
     },
-    /// Too few or too many slots.
+    /// The pool has too few or too many slots.
     #[error("expected the concurrency of a pool between 1 and {CONCURRENCY_MAX}, got {got}")]
     Concurrency {
-        /// What was asked for.
+        /// The value that was given.
         got: u32,
     },
-    /// A crash limit of zero would give up jobs that never ran.
+    /// A crash limit of zero, with which jobs would be dead that never ran.
     #[error("expected `crashes_max` of at least 1, got 0")]
     Crashes,
-    /// A breaker or a rate limit is wrong.
+    /// A breaker or a rate limit is invalid.
     #[error(transparent)]
     Limits(#[from] LimitOptionsError),
 }
 
-/// What follows from the options and the handlers.
+/// The queues and pools that follow from the options and the handlers.
 pub(super) struct Plan {
     pub(super) queues: Vec<QueueSpec>,
     pub(super) pools: Vec<PoolSettings>,
@@ -225,7 +227,7 @@ impl WorkerOptions {
         Alerts::to(self.on_alert.clone())
     }
 
-    /// The limits of the options, and the platforms that handlers name.
+    /// The limits of the options, with the platforms that handlers name.
     pub(crate) fn limits_with(&self, table: &Table) -> LimitOptions {
         let mut limits = self.limits.clone();
         for (job_type, registered) in &table.handlers {
@@ -245,7 +247,7 @@ impl WorkerOptions {
         queues
     }
 
-    /// One pool for all queues that are served, most urgent first, and for all these types.
+    /// One pool for all served queues, most urgent first, and for all these types.
     pub(crate) fn one_pool(&self, queues: &[QueueSpec], types: &[&TypeSpec]) -> PoolSettings {
         let served = |queue: &&QueueSpec| self.serve.as_ref().is_none_or(|serve| serve.contains(&queue.name));
         let mut members: Vec<_> = queues.iter().filter(served).collect();
@@ -270,7 +272,7 @@ fn check_span(
     fits.then_some(()).ok_or(WorkerOptionsError::Span { option, got, min, max })
 }
 
-/// The pool for some queues, or none if this process handles no type of theirs.
+/// The pool for some queues, or none if this process handles no type of these queues.
 fn pool(queues: &[&QueueSpec], concurrency: u32, table: &Table) -> Option<PoolSettings> {
     let ours = table.specs().filter(|spec| queues.iter().any(|queue| queue.name == spec.queue));
     let types: Vec<_> = ours.collect();
@@ -288,7 +290,7 @@ fn settings(queues: &[&QueueSpec], concurrency: u32, types: &[&TypeSpec]) -> Poo
     PoolSettings { scope, concurrency, policies }
 }
 
-/// What a worker with these pools says of itself.
+/// The card with which a worker with these pools registers.
 pub(crate) fn card(
     id: WorkerId,
     pools: &[PoolSettings],
@@ -309,13 +311,13 @@ pub(crate) fn card(
 }
 
 impl Plan {
-    /// `duties` are those that one process at a time does.
+    /// The card of a worker with this plan. `duties` are the duties that one process at a time does.
     pub(super) fn card(&self, id: WorkerId, duties: Vec<DutyName>) -> WorkerCard {
         card(id, &self.pools, duties, self.lease)
     }
 }
 
-/// For people only; never an identity.
+/// The host's name, for people only; never an identity.
 fn host_name() -> String {
     std::env::var("HOSTNAME")
         .ok()
@@ -330,7 +332,7 @@ mod tests {
     fn wrong_option(options: WorkerOptions) -> &'static str {
         match options.check() {
             Err(WorkerOptionsError::Span { option, .. }) => option,
-            other => panic!("expected a wrong span, got {other:?}"),
+            other => panic!("expected an invalid span, got {other:?}"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! One pool of slots for one or several queues: the heart of a worker, without any I/O.
+//! One pool of slots for one or several queues: the core of a worker, without any I/O.
 //!
 //! Events go in, effects come out; a thin shell around it talks to the store and runs handlers. The same pool
 //! runs in the simulation, on a virtual clock, with a store that fails. The main path reads: a claim is
@@ -22,17 +22,17 @@ use super::claim::{Claims, Scope};
 use super::quarantine::Quarantine;
 use super::settle::{BatchNumber, Settler};
 
-/// While this many ends wait for the store, nothing new is started.
+/// The number of unsettled ends from which no handler is started.
 pub const UNSETTLED_MAX: usize = 3 * SETTLE_BATCH_MAX;
 
-/// What is prefetched is to start within a tenth of this. If it has not started by then, the handlers have become slow, and
-/// another worker may have an idle slot.
+/// How long a prefetched job may wait for a slot; it should start within a tenth of this. If it has not
+/// started by then, the handlers have become slow, and another worker may have an idle slot.
 const GIVE_BACK_AFTER: Duration = Duration::from_millis(500);
 
-/// What a pool is made of.
+/// The settings of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
-    /// What it serves.
+    /// The queues and types that it serves.
     pub scope: Scope,
     /// How many handlers run at once.
     pub concurrency: u32,
@@ -40,53 +40,53 @@ pub struct PoolSettings {
     pub policies: HashMap<TypeName, RetryPolicy>,
 }
 
-/// What happened.
+/// An event that the shell reports to the pool.
 #[derive(Debug)]
 pub enum Event {
-    /// Something may be claimable.
+    /// Jobs may be claimable.
     Hint,
-    /// The engine looked by itself, and nothing is due.
+    /// The engine scanned by itself, and nothing is due.
     Quiet,
     /// The claim with this token was answered.
     ClaimAnswered(ClaimToken, Result<ClaimAnswer, CallFailure>),
     /// A handler ended, or was kept from starting.
     Ended {
-        /// Whose.
+        /// The claim.
         fence: Fence,
-        /// How.
+        /// The outcome.
         outcome: AttemptOutcome,
-        /// What is to be remembered.
+        /// The details to store with the attempt.
         report: AttemptReport,
     },
     /// A batch of settlements was answered.
     SettleAnswered(BatchNumber, Result<Vec<Settled>, CallFailure>),
-    /// The local deadline of the worker's lease passed: others may take its jobs.
+    /// The local deadline of the worker's lease passed: other workers may take its jobs.
     LeaseRanOut,
     /// The worker started over under another identity.
     Reborn(WorkerId),
-    /// From now on so many handlers may run at once.
+    /// The new number of handlers that may run at once.
     Scale(u32),
-    /// Go on until nothing is due, then end.
+    /// Work until nothing is due, then end.
     Drain,
-    /// Claim nothing more; stop what runs after the grace.
+    /// Claim no more jobs; stop running handlers after the grace.
     Stop {
         /// How long handlers may go on.
         grace: Duration,
     },
 }
 
-/// Why a call to the store brought no answer.
+/// The reason why a call to the store returned no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallFailure {
     /// Nothing was written.
     NotDone,
     /// It may have been written.
     Unknown,
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     Refused,
 }
 
-/// What to do.
+/// An action for the shell.
 #[derive(Debug)]
 pub enum Effect {
     /// Send a claim; answer with [`Event::ClaimAnswered`].
@@ -97,15 +97,15 @@ pub enum Effect {
     Abort(Fence),
     /// Send a batch; answer with [`Event::SettleAnswered`].
     Settle(BatchNumber, Vec<Settlement>),
-    /// Tell that the store no longer knows this claim as ours.
+    /// Report that the store no longer knows this claim as this worker's.
     ClaimLost(Fence),
-    /// Tell that the store will not take this settlement.
+    /// Report that the store refuses this settlement.
     GaveUp(Settlement),
     /// The store says that this worker is dead; it must start over.
     Died,
 }
 
-/// Where a pool is in its life.
+/// The phase in the life of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Working,
@@ -120,7 +120,7 @@ pub struct Pool {
     claims: Claims,
     settler: Settler,
     room: VecDeque<Waiting>,
-    /// When the store last kept anything from starting.
+    /// When unsettled ends last kept a job from starting.
     held_up_until: Moment,
     running: HashMap<Fence, Running>,
     prefetch_max: u32,
@@ -128,7 +128,7 @@ pub struct Pool {
     out: Vec<Effect>,
 }
 
-/// Claimed, and not started yet.
+/// A job that is claimed and not started yet.
 struct Waiting {
     claimed: Arc<Claimed>,
     since: Moment,
@@ -140,7 +140,7 @@ struct Running {
 }
 
 impl Pool {
-    /// A pool that looks for work at once. `tokens` must give random ones.
+    /// Creates a pool that claims at once. `tokens` must return random tokens.
     pub fn new(
         settings: PoolSettings,
         worker: WorkerId,
@@ -162,27 +162,27 @@ impl Pool {
         }
     }
 
-    /// The same pool, but one that claims only for slots that are idle.
+    /// The same pool, claiming only for slots that are idle.
     #[must_use]
     pub fn without_prefetch(mut self) -> Self {
         self.prefetch_max = 0;
         self
     }
 
-    /// The same pool, but one that sends a second batch of ends beside another as soon as so many have gathered. So a
-    /// simulation of few jobs sees what else comes with thousands a second.
+    /// The same pool, sending a second batch of ends beside another as soon as this number of ends has
+    /// gathered. A simulation of few jobs thereby covers what otherwise needs thousands of jobs a second.
     #[must_use]
     pub fn with_second_batch_from(mut self, ends: usize) -> Self {
         self.settler = Settler::with_second_from(ends);
         self
     }
 
-    /// From now on so many handlers may run at once. What runs already goes on.
+    /// Sets the number of handlers that may run at once. Running handlers go on.
     pub fn set_concurrency(&mut self, concurrency: u32) {
         self.settings.concurrency = concurrency;
     }
 
-    /// Takes in what happened.
+    /// Takes in an event.
     pub fn on(&mut self, event: Event, now: Moment) {
         if !self.may_start() {
             self.held_up_until = now;
@@ -203,13 +203,14 @@ impl Pool {
         }
     }
 
-    /// What the last claim found says nothing of jobs that came in after it left: one more is sent.
+    /// Starts a drain. The last claim says nothing of jobs that were enqueued after it was sent: one more
+    /// is sent.
     fn drain(&mut self) {
         self.phase = Phase::Draining;
         self.claims.hint();
     }
 
-    /// What to do now, after everything that happened was taken in.
+    /// The actions for now, after all events were taken in.
     pub fn effects(&mut self, now: Moment) -> Vec<Effect> {
         self.abort_when_grace_is_over(now);
         self.start_from_room(now);
@@ -221,7 +222,7 @@ impl Pool {
         std::mem::take(&mut self.out)
     }
 
-    /// When to ask for effects again even if nothing happens.
+    /// When to call [`effects`](Self::effects) again even if no event comes.
     pub fn wake_at(&self) -> Moment {
         let abort_at = match self.phase {
             Phase::Stopping { abort_at, aborted: false } => abort_at,
@@ -230,14 +231,16 @@ impl Pool {
         abort_at.min(self.claim_at()).min(self.give_back_at()).min(self.settler.wake_at())
     }
 
-    /// When what waits for a slot has waited for too long. While the store is slow to take ends, that is no handler's fault.
+    /// When the oldest waiting job has waited too long for a slot. Time in which the store is slow to
+    /// accept ends does not count: it is not the handlers' fault.
     fn give_back_at(&self) -> Moment {
         let oldest = self.room.front().filter(|_| self.may_start());
         let since = |waiting: &Waiting| waiting.since.max(self.held_up_until);
         oldest.map_or(Moment::MAX, |waiting| since(waiting).saturating_add(GIVE_BACK_AFTER))
     }
 
-    /// When to claim if nothing happens. While settling fails nothing is claimed, and its answer is an event.
+    /// When to claim if no event comes. While settling fails nothing is claimed, and the answer to the
+    /// settlement is an event.
     fn claim_at(&self) -> Moment {
         match self.phase {
             _ if self.settler.is_failing() => Moment::MAX,
@@ -249,7 +252,7 @@ impl Pool {
         }
     }
 
-    /// Whether everything is done after a stop or a drain.
+    /// Whether a stop or a drain is complete.
     pub fn has_ended(&self) -> bool {
         let over = match self.phase {
             Phase::Working => false,
@@ -263,7 +266,7 @@ impl Pool {
         self.running.is_empty() && self.room.is_empty() && self.settler.unsettled() == 0
     }
 
-    /// How many handlers run.
+    /// The number of running handlers.
     pub fn running(&self) -> usize {
         self.running.len()
     }
@@ -273,7 +276,7 @@ impl Pool {
         self.running.contains_key(&fence)
     }
 
-    /// How many jobs are held in all: running, prefetched, unsettled.
+    /// The number of jobs held in all: running, prefetched, unsettled.
     pub fn held(&self) -> usize {
         self.running.len() + self.room.len() + self.settler.unsettled()
     }
@@ -299,7 +302,7 @@ impl Pool {
 
     fn ended(&mut self, fence: Fence, outcome: AttemptOutcome, report: AttemptReport, now: Moment) {
         let Some(Running { claimed, since }) = self.running.remove(&fence) else { return };
-        // What was held back did not run, and says nothing of how fast its type is.
+        // A job that a gate held back did not run, and says nothing of how fast its type is.
         if !matches!(outcome, AttemptOutcome::Held(_)) {
             self.claims.ran(&claimed.job, report.ran_for);
         }
@@ -309,8 +312,8 @@ impl Pool {
         self.settler.push(Arc::unwrap_or_clone(claimed).settled(transition, report), now);
     }
 
-    /// How a failure of this job is followed up: its own policy, else its type's, else that of every type. The
-    /// only place that knows this.
+    /// The retry policy of a job: its own, else its type's, else the default of every type. This is the
+    /// only place that knows the order.
     pub fn policy<'a>(&'a self, claimed: &'a Claimed) -> &'a RetryPolicy {
         static DEFAULT: LazyLock<RetryPolicy> = LazyLock::new(RetryPolicy::default);
         let of_type = || self.settings.policies.get(&claimed.job.job_type);
@@ -341,17 +344,18 @@ impl Pool {
                 self.out.extend(given_up.map(Effect::GaveUp));
             }
         }
-        self.look_once_more_at_the_end_of_a_drain();
+        self.claim_once_more_at_the_end_of_a_drain();
     }
 
-    /// What a handler put in, or an end put back, may have come after the last claim left, and the hint of it after the end.
-    fn look_once_more_at_the_end_of_a_drain(&mut self) {
+    /// Claims once more at the end of a drain. A job that a handler enqueued, or that a settlement
+    /// requeued, may be newer than the last claim, and its hint may come after the handler's end.
+    fn claim_once_more_at_the_end_of_a_drain(&mut self) {
         if self.phase == Phase::Draining && self.is_idle() {
             self.claims.hint();
         }
     }
 
-    /// What is claimed and not started goes back; another worker may have an idle slot for it.
+    /// Releases the jobs that are claimed and not started; another worker may have an idle slot for them.
     pub fn give_back_room(&mut self, now: Moment) {
         if planted(Bug::StopDropsPrefetched) {
             self.room.clear();
@@ -363,7 +367,8 @@ impl Pool {
         }
     }
 
-    /// What runs now takes long, although none of it has ended to say so: nothing is prefetched until others have.
+    /// Releases jobs that have waited for too long. The running handlers are slow, although none has ended
+    /// to say so: nothing is prefetched until handlers of those types have ended.
     fn give_back_what_waits(&mut self, now: Moment) {
         if now < self.give_back_at() {
             return;
@@ -374,7 +379,8 @@ impl Pool {
         self.give_back_room(now);
     }
 
-    /// The claims of the old identity are lost; what still runs will be told so when it settles.
+    /// Starts over under another identity. The claims of the old identity are lost; a handler that still
+    /// runs learns of it when its job is settled.
     fn reborn(&mut self, worker: WorkerId) {
         self.room.drain(..).for_each(|waiting| self.claims.let_go(waiting.claimed.fence()));
         self.claims.reborn(worker);
@@ -423,7 +429,8 @@ impl Pool {
         }
     }
 
-    /// A pool that stops still asks what a claim with a lost answer has brought.
+    /// The next claim. A pool that stops still sends a claim with a lost answer again, to learn which jobs
+    /// it took.
     fn next_claim(&mut self, now: Moment) -> Option<ClaimRequest> {
         if matches!(self.phase, Phase::Stopping { .. }) {
             return self.claims.repeat_lost(now);
@@ -432,8 +439,8 @@ impl Pool {
         self.claims.next(free, room, now, &mut self.tokens)
     }
 
-    /// Idle slots, and how much may be claimed with prefetch. Under load, claims wait until half of the
-    /// prefetched is used up: many small claims cost more than few big ones.
+    /// The number of idle slots, and how many jobs may be claimed with prefetch. Under load, claims wait
+    /// until half of the prefetched jobs are used up: many small claims cost more than few big ones.
     fn free_and_room(&self) -> (u32, u32) {
         let concurrency = self.settings.concurrency;
         let busy =

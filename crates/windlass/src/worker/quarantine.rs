@@ -1,13 +1,14 @@
-//! Of the jobs whose worker has died twice, a process holds one at a time, whichever pool it is in. If it
-//! kills the process a third time, it was alone, and no innocent neighbour reaches its own third crash. A job is held
-//! until the store has its end: one that has run and is not settled yet would be charged with the death too.
+//! The quarantine of suspects. A process holds one job at a time whose worker has died twice, whichever
+//! pool the job is in. If such a job kills the process a third time, it was alone, and no innocent
+//! neighbour reaches its own third crash. The place is held until the store has the job's end: a job that
+//! has run and is not settled yet would be charged with the death too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_core::claim::{Claimed, Fence};
 
-/// Crashes from which on a job runs alone in its process.
+/// The number of crashes from which on a job runs alone in its process.
 const CRASHES_ALONE: u32 = 2;
 
 /// The one place of a process for jobs with two crashes, shared by its pools.
@@ -17,20 +18,20 @@ pub struct Quarantine {
     mine: Mine,
 }
 
-/// For what a pool has the place.
+/// What a pool holds the place for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Mine {
-    /// It has not.
+    /// The pool does not hold it.
     #[default]
     No,
-    /// For a claim under way, which may bring a job that needs it.
+    /// For a claim in flight, which may return a job that needs the place.
     ForClaim,
     /// For a job, until its end is stored.
     ForJob(Fence),
 }
 
 impl Quarantine {
-    /// A pool is about to claim a suspect. Gives the number of crashes that it may have at the most.
+    /// Prepares the claim of a suspect. Returns the highest number of crashes that the suspect may have.
     pub fn enter(&mut self) -> u32 {
         if self.mine == Mine::No && !self.taken.swap(true, Ordering::SeqCst) {
             self.mine = Mine::ForClaim;
@@ -38,7 +39,7 @@ impl Quarantine {
         if self.mine == Mine::ForClaim { u32::MAX } else { CRASHES_ALONE - 1 }
     }
 
-    /// The claim was answered: the place is kept only for a job that needs it.
+    /// Takes in the answer to the claim: the place is kept only for a job that needs it.
     pub fn claimed(&mut self, job: Option<&Claimed>) {
         let needed = job.filter(|claimed| claimed.job.counters.crashes >= CRASHES_ALONE);
         match (self.mine, needed) {
@@ -48,7 +49,7 @@ impl Quarantine {
         }
     }
 
-    /// This process no longer holds a job. Tells whether the place is free by that.
+    /// Notes that this process no longer holds a job. Returns whether this frees the place.
     pub fn let_go(&mut self, fence: Fence) -> bool {
         let free = self.mine == Mine::ForJob(fence);
         if free {
@@ -62,7 +63,7 @@ impl Quarantine {
         self.taken.store(false, Ordering::SeqCst);
     }
 
-    /// Another pool's view of the same place.
+    /// The same place, as another pool sees it.
     pub fn shared(&self) -> Self {
         Self { taken: Arc::clone(&self.taken), mine: Mine::No }
     }
@@ -105,9 +106,9 @@ mod tests {
         let mut quarantine = Quarantine::default();
         quarantine.enter();
         quarantine.claimed(Some(&crashed(2)));
-        assert_eq!(quarantine.enter(), 1, "the place is taken, by this very pool");
+        assert_eq!(quarantine.enter(), 1, "the place is taken, by this same pool");
         quarantine.claimed(Some(&crashed(1)));
-        assert_eq!(quarantine.shared().enter(), 1, "it still is");
+        assert_eq!(quarantine.shared().enter(), 1, "the place is still taken");
         quarantine.let_go(crashed(2).fence());
         assert_eq!(quarantine.shared().enter(), u32::MAX);
     }

@@ -1,5 +1,5 @@
-//! Scaling at run time: the slots of a queue are what the store says they are. Whoever changes them there, with
-//! `windlass queue scale` or by reconcile the queue anew, changes every running worker within a few seconds.
+//! Scaling at run time: the store holds the number of slots of each queue. A change there, by `windlass
+//! queue scale` or by a new declaration of the queue, reaches every running worker within a few seconds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use windlass_core::names::QueueName;
 use super::pool::{Event, PoolSettings};
 use crate::store;
 
-/// A pool that serves one queue, and the slots it has now.
+/// A pool that serves one queue, and its present number of slots.
 struct Scaled {
     concurrency: u32,
     pool: mpsc::Sender<Event>,
 }
 
-/// Watches the store for other numbers of slots. Pools that serve several queues keep what they were started with.
+/// Watches the store for changed numbers of slots. Pools that serve several queues keep the number they
+/// were started with.
 pub(super) fn watch<'a>(
     engine: Arc<dyn Engine>,
     every: Duration,
@@ -41,7 +42,7 @@ pub(super) fn watch<'a>(
 }
 
 async fn look(engine: &Arc<dyn Engine>, scaled: &mut HashMap<QueueName, Scaled>) {
-    // What cannot be read now is read at the next look.
+    // Queues that cannot be read now are read in the next round.
     let Ok(queues) = store::call(engine, |engine| async move { engine.queue_specs().await }).await else {
         return;
     };

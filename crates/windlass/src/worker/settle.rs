@@ -1,10 +1,11 @@
-//! Getting ends of attempts into the store. Pure: settlements and answers go in, batches come out.
+//! Settling: stores the ends of attempts. Pure: settlements and answers go in, batches come out.
 //!
-//! What gathers while a batch is under way goes in the next. Where much gathers, the next does not wait for the first: the
-//! store works on the one while the other waits for the disk. A batch that failed is sent again, half of it first, so that
-//! one end that the store cannot take now (somebody has its row locked) does not keep the others: settling is idempotent,
-//! and a settlement is kept until the store has answered for it. While batches fail, the pool starts nothing new, so that
-//! what is unsettled stays bounded.
+//! Ends that gather while a batch is in flight go in the next batch. Where many gather, the next batch does
+//! not wait for the first: the store works on the one while the other waits for the disk. A batch that
+//! failed is sent again, half of it first, so that one end that the store cannot accept now (another
+//! transaction has its row locked) does not hold up the others: settling is idempotent, and a settlement is
+//! kept until the store has answered for it. While batches fail, the pool starts no more handlers, so that
+//! the number of unsettled ends stays bounded.
 
 use windlass_core::limits::SETTLE_BATCH_MAX;
 use windlass_core::planted::{Bug, planted};
@@ -13,16 +14,16 @@ use windlass_core::settle::Settlement;
 use super::Moment;
 use super::backoff::Backoff;
 
-/// How many batches may be under way at once, and how much must have gathered for the second.
+/// The most batches in flight at once, and how many ends must have gathered for the second.
 const UNDER_WAY_MAX: usize = 2;
 const SECOND_FROM: usize = SETTLE_BATCH_MAX / 2;
 
-/// Tells batches apart that are under way at the same time.
+/// The number that tells batches in flight apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchNumber(u64);
 
-/// An end that the store has not confirmed, and when it came: the store is told how long ago that was, each time it is
-/// sent.
+/// An end that the store has not confirmed, and when it came: each time it is sent, the settlement says how
+/// long ago that was.
 #[derive(Debug, Clone)]
 struct Unsettled {
     settlement: Settlement,
@@ -45,11 +46,12 @@ pub struct Settler {
     second_from: usize,
     sent: u64,
     backoff: Backoff,
-    /// After a batch was refused or failed, batches are this small, so that a bad one is found and left behind.
+    /// The batch size after a batch was refused or failed: small, so that a bad end is found and left behind.
     batch_max: Option<usize>,
-    /// The last batch that was sent before that.
+    /// The last batch that was sent before the batch size was reduced.
     narrowed_after: u64,
-    /// The last batch that failed was a single end, and nothing of it was written: that one is stuck, not the store.
+    /// The last batch that failed was a single end, and no part of it was written: that end is stuck, not
+    /// the store.
     is_stuck: bool,
 }
 
@@ -60,7 +62,7 @@ impl Default for Settler {
 }
 
 impl Settler {
-    /// One that sends a second batch as soon as so many ends have gathered.
+    /// Creates a settler that sends a second batch as soon as this number of ends has gathered.
     pub fn with_second_from(ends: usize) -> Self {
         Self {
             buffered: Vec::new(),
@@ -74,17 +76,17 @@ impl Settler {
         }
     }
 
-    /// An attempt ended.
+    /// Adds the end of an attempt.
     pub fn push(&mut self, settlement: Settlement, now: Moment) {
         self.buffered.push(Unsettled { settlement, since: now });
     }
 
-    /// How many ends the store has not confirmed.
+    /// The number of ends that the store has not confirmed.
     pub fn unsettled(&self) -> usize {
         self.buffered.len() + self.under_way.iter().map(|(_, batch)| batch.len()).sum::<usize>()
     }
 
-    /// Whether the store refuses or fails to take ends.
+    /// Whether the store refuses or fails to accept ends.
     pub fn is_failing(&self) -> bool {
         self.backoff.is_failing() && !self.is_stuck
     }
@@ -103,8 +105,9 @@ impl Settler {
         Some((number, sent))
     }
 
-    /// A second batch only while ends flow: many small ones cost the store more than a few big ones. After one of two failed,
-    /// its ends need not wait for the other's answer; but of those that may fail again, there is one at a time.
+    /// Whether a batch may be sent. A second batch goes out only while ends flow: many small batches cost
+    /// the store more than a few big ones. After one of two batches failed, its ends need not wait for the
+    /// other's answer; but of the batches that may fail again, one is sent at a time.
     fn may_send(&self) -> bool {
         let is_narrow = self.batch_max.is_some();
         let is_sent_narrow = |(number, _): &(BatchNumber, _)| number.0 > self.narrowed_after;
@@ -116,12 +119,12 @@ impl Settler {
         }
     }
 
-    /// When something is to be done even if nothing happens.
+    /// When to act even if no event comes.
     pub fn wake_at(&self) -> Moment {
         if self.may_send() { self.backoff.until() } else { Moment::MAX }
     }
 
-    /// The store took the batch; gives it back, so that the pool can let go of its jobs.
+    /// Notes that the store accepted the batch. Returns the batch, so that the pool can let go of its jobs.
     pub fn taken(&mut self, number: BatchNumber) -> Vec<Settlement> {
         self.backoff.reset();
         self.is_stuck = false;
@@ -131,13 +134,13 @@ impl Settler {
         self.answered(number).into_iter().map(|end| end.settlement).collect()
     }
 
-    /// The batch of this number, which is no longer under way.
+    /// Removes the batch of this number from those in flight.
     fn answered(&mut self, number: BatchNumber) -> Vec<Unsettled> {
         let at = self.under_way.iter().position(|(other, _)| *other == number);
         at.map(|at| self.under_way.remove(at).1).unwrap_or_default()
     }
 
-    /// The store did not take the batch. It is sent again; a single end after all others.
+    /// Notes that the store did not accept the batch. It is sent again; a single end after all others.
     pub fn failed(&mut self, number: BatchNumber, now: Moment) {
         let batch = self.answered(number);
         let is_single = batch.len() == 1;
@@ -155,8 +158,9 @@ impl Settler {
         self.buffered.splice(0..0, batch);
     }
 
-    /// The answer got lost: the batch may have been taken. Sending it again asks the store. Nothing comes back
-    /// but what a planted bug forgets; the pool has no use for it.
+    /// Notes that the answer to a batch was lost: the store may have accepted it. Sending it again finds
+    /// out. Returns no settlement, except the ones that a planted bug forgets; the pool has no use for
+    /// them.
     pub fn answer_lost(&mut self, number: BatchNumber, now: Moment) -> Vec<Settlement> {
         if planted(Bug::ForgetLostSettle) {
             return self.taken(number);
@@ -167,12 +171,12 @@ impl Settler {
         Vec::new()
     }
 
-    /// The store says that the batch itself is wrong. It is cut in half; a single one that is refused is given
-    /// up here and reported, so that it blocks no others.
+    /// Notes that the store refused the batch as invalid. The batch is cut in half. A single end that is
+    /// refused is dropped here and reported, so that it blocks no others.
     pub fn refused(&mut self, number: BatchNumber, now: Moment) -> Option<Settlement> {
         let mut batch = self.answered(number);
         if batch.len() <= 1 {
-            // The store is up, it just does not want this one: the pool need not wait for the next to go on.
+            // The store is up and refuses this end only: the pool need not wait for the next batch to go on.
             self.backoff.reset();
             return batch.pop().map(|end| end.settlement);
         }
@@ -181,7 +185,8 @@ impl Settler {
         None
     }
 
-    /// Forgets everything. Only a planted bug does that: an end is kept until the store has answered for it.
+    /// Removes every settlement. Only a planted bug does that: an end is kept until the store has answered
+    /// for it.
     pub fn clear(&mut self) -> Vec<Settlement> {
         let mut all: Vec<_> = self.under_way.drain(..).flat_map(|(_, batch)| batch).collect();
         all.append(&mut self.buffered);

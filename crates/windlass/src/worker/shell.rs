@@ -1,4 +1,4 @@
-//! The shell around a pool: it performs effects and brings their results back as events. All decisions are in
+//! The shell around a pool: it performs effects and reports their results as events. All decisions are in
 //! [`pool`](super::pool).
 
 use std::sync::Arc;
@@ -24,11 +24,12 @@ use crate::handler::Table;
 use crate::rollups::recorder::Recorder;
 use crate::store;
 
-/// Events taken in before effects are looked at: what ends together is settled together.
+/// The number of events taken in before effects are computed: attempts that end together are settled
+/// together.
 const EVENTS_PER_STEP: usize = 512;
 
-/// Room for one event of each running job, the answers of the store, and what comes from outside. So a running
-/// job can always report its end without waiting.
+/// The capacity of a pool's inbox: one event of each running job, the answers of the store, and events from
+/// outside. So a running job can always report its end without waiting.
 pub(crate) fn inbox_size(concurrency: u32) -> usize {
     concurrency as usize + 64
 }
@@ -124,7 +125,7 @@ impl PoolShell {
             Effect::ClaimLost(fence) => {
                 tracing::warn!(
                     job.id = fence.job.0,
-                    "another worker owns this job now; what its handler did here was refused"
+                    "another worker owns this job now; the end of its handler in this worker was refused"
                 );
             }
             Effect::GaveUp(settlement) => {
@@ -141,7 +142,7 @@ impl PoolShell {
         }
     }
 
-    /// Asks the store in a task of its own; the answer comes back as an event.
+    /// Calls the store in a task of its own; the answer arrives as an event.
     fn ask<T, F, Fut>(&self, make: F, event: impl FnOnce(Result<T, CallFailure>) -> Event + Send + 'static)
     where
         T: Send + 'static,
@@ -149,7 +150,7 @@ impl PoolShell {
         Fut: Future<Output = Result<T, EngineError>> + Send + 'static,
     {
         let (engine, inbox) = (Arc::clone(&self.engine), self.inbox.clone());
-        // Nobody waits for it here: it goes on by itself.
+        // No task waits for this call here: it completes by itself, and reports its answer as an event.
         drop(store::begin(async move {
             let answer = store::call(&engine, make).await.map_err(|error| failure(&error));
             let _ = inbox.send(event(answer)).await;
@@ -200,12 +201,13 @@ impl Drop for EndReport {
             let error = JobError::new(ErrorKind::Panicked, "the handler panicked while it was being dropped");
             (AttemptOutcome::Failed(error), AttemptReport::default())
         });
-        // The inbox has room for the end of every running job; if it is closed, the pool has given up waiting.
+        // The inbox has room for the end of every running job; if it is closed, the pool no longer waits
+        // for ends.
         let _ = self.inbox.try_send(Event::Ended { fence: self.fence, outcome, report });
     }
 }
 
-/// Keeps and logs the error of an attempt that failed.
+/// Logs the error of a failed attempt and keeps it among the newest errors.
 pub(crate) fn note_failure(claimed: &Claimed, outcome: &AttemptOutcome, errors: &LastErrors) {
     let Some(error) = outcome.error() else { return };
     let job = &claimed.job;
@@ -224,7 +226,7 @@ pub(crate) fn note_failure(claimed: &Claimed, outcome: &AttemptOutcome, errors: 
     );
 }
 
-/// What a failed call means to a pool.
+/// Logs a failed call, and classifies the failure for a pool.
 pub(crate) fn failure(error: &EngineError) -> CallFailure {
     tracing::warn!(%error, "the store failed");
     match error {

@@ -13,20 +13,20 @@ async fn if_a_pool_panics_the_worker_falls_silent_and_all_its_handlers_are_ended
     let heart = HeartHandle::default();
     let claimed = Arc::new(pool::tests::claimed(1, ClaimToken::from_random(1), 0));
     let handler = controls.start(&claimed, RetryPolicy::default(), Duration::MAX);
-    let alarm = PoolPanic {
+    let pool_panic = PoolPanic {
         pools: vec![inbox],
         controls: Arc::clone(&controls),
         heart: heart.clone(),
         runtime: Handle::current(),
     };
-    let pool = tokio::spawn(watch(async { panic!("on purpose") }, alarm));
-    assert!(pool.await.is_err_and(|end| end.is_panic()), "whoever waits for the pool learns it");
+    let pool = tokio::spawn(watch(async { panic!("on purpose") }, pool_panic));
+    assert!(pool.await.is_err_and(|end| end.is_panic()), "the task that joins the pool learns of the panic");
     assert!(heart.is_silent());
     assert!(matches!(events.recv().await, Some(Event::Stop { grace: Duration::ZERO })));
     handler.aborted().await;
 }
 
-/// A worker, and what it listens with.
+/// A worker, and its listener.
 async fn worker_that_listens() -> (Worker, Weak<Listener>) {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Mail;
@@ -36,8 +36,8 @@ async fn worker_that_listens() -> (Worker, Weak<Listener>) {
     async fn send(_: Mail) {}
     let handlers = Handlers::new(()).handle(send);
     let worker = Worker::start(Arc::new(MemoryEngine::new()), handlers, WorkerOptions::default()).await;
-    let worker = worker.expect("it starts");
-    let listener = Arc::downgrade(worker.listener.as_ref().expect("it listens"));
+    let worker = worker.expect("the worker starts");
+    let listener = Arc::downgrade(worker.listener.as_ref().expect("the worker listens"));
     (worker, listener)
 }
 

@@ -52,8 +52,8 @@ async fn a_breaker_of_each_process_is_shown_as_such_and_cannot_be_changed_from_o
     let shown = shell.ok("breaker show shop --json").await.json();
     assert_eq!((&shown["scope"], &shown["state"]), (&json!("process"), &json!(null)));
     let table = shell.ok("breaker list").await.out;
-    assert!(table.contains("process") && table.contains("each process has its own"), "{table}");
-    assert!(!table.contains("closed"), "nobody knows: {table}");
+    assert!(table.contains("process") && table.contains("each process has its own state"), "{table}");
+    assert!(!table.contains("closed"), "its state is unknown: {table}");
     for change in ["open", "close", "reset"] {
         let refused = shell.run(&format!("breaker {change} shop"), "").await;
         assert_eq!(refused.code, Code::Refused);
@@ -66,7 +66,7 @@ async fn a_breaker_of_each_process_is_shown_as_such_and_cannot_be_changed_from_o
 async fn a_reset_starts_over() {
     let shell = Shell::new();
     shell.ok("breaker open shop --for 1h").await;
-    assert_eq!(shell.ok("breaker reset shop").await.out, "shop is closed; 0 jobs go on\n");
+    assert_eq!(shell.ok("breaker reset shop").await.out, "shop is closed; 0 waiting jobs are released\n");
     let shown = shell.ok("breaker show SHOP --json").await.json();
     assert_eq!((&shown["state"], &shown["failures_in_a_row"]), (&json!("closed"), &json!(0)));
 }

@@ -1,5 +1,6 @@
-//! What `dev` itself knows of its jobs, outside the store: a line before each enqueue, one after its
-//! acknowledgement, and what handlers saw. If the store ever forgets an acknowledged job, this shows it.
+//! The ledger that `dev` keeps of its jobs outside the store: a line before each enqueue, a line after its
+//! acknowledgement, and what handlers saw. If the store ever loses an acknowledged job, the ledger shows
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -17,11 +18,11 @@ use crate::exit::{Code, Failure};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Line {
-    /// About to be put in.
+    /// About to be enqueued.
     Invoke { uid: String },
-    /// Acknowledged under this number.
+    /// Acknowledged by the store, under this id.
     Acknowledged { uid: String, job: JobId },
-    /// Refused: certainly not stored.
+    /// Refused by the store, so certainly not stored.
     Refused { uid: String },
     /// Its handler started.
     Started { uid: String, job: JobId, token: String, process: u32 },
@@ -29,15 +30,15 @@ pub(crate) enum Line {
     Ended { uid: String, job: JobId, token: String, done: bool },
 }
 
-/// An append-only file; clones share it. Each line is one write, so lines of several threads do not mix, and
-/// what was written survives the death of the process.
+/// An append-only file that its clones share. Each line is one write, so lines of several threads do not
+/// mix, and what was written survives the death of the process.
 #[derive(Clone)]
 pub(crate) struct Ledger {
     path: PathBuf,
     file: Arc<File>,
 }
 
-/// The ledger's place beside a database.
+/// The path of the ledger beside a database.
 pub(crate) fn beside(database: &Path) -> PathBuf {
     PathBuf::from(format!("{}.ledger", database.display()))
 }
@@ -45,7 +46,7 @@ pub(crate) fn beside(database: &Path) -> PathBuf {
 impl Ledger {
     pub(crate) fn open(path: PathBuf) -> Result<Self, Failure> {
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(|why| {
-            Failure::new(Code::Store, format!("the ledger {} cannot be opened: {why}", path.display()))
+            Failure::new(Code::Store, format!("opening the ledger {} failed: {why}", path.display()))
         })?;
         Ok(Self { path, file: Arc::new(file) })
     }
@@ -53,7 +54,7 @@ impl Ledger {
     pub(crate) fn write(&self, line: &Line) {
         let text = serde_json::to_string(line).expect("a line is made of texts and numbers");
         if let Err(why) = (&*self.file).write_all(format!("{text}\n").as_bytes()) {
-            tracing::error!(%why, "the ledger cannot be written");
+            tracing::error!(error = %why, "writing the ledger failed; the summary will not count this event");
         }
     }
 
@@ -71,10 +72,10 @@ impl Ledger {
         });
     }
 
-    /// The numbers of all acknowledged jobs. A line that was cut off by a kill is no acknowledgement.
+    /// The ids of all acknowledged jobs. A line that a kill has cut off is no acknowledgement.
     pub(crate) fn acknowledged(&self) -> Result<BTreeSet<JobId>, Failure> {
         let text = std::fs::read_to_string(&self.path)
-            .map_err(|why| Failure::new(Code::Store, format!("the ledger cannot be read: {why}")))?;
+            .map_err(|why| Failure::new(Code::Store, format!("reading the ledger failed: {why}")))?;
         let jobs = text.lines().filter_map(|line| match serde_json::from_str(line) {
             Ok(Line::Acknowledged { job, .. }) => Some(job),
             _ => None,

@@ -1,5 +1,5 @@
-//! The live table of `dev`: on a terminal it is drawn over itself, elsewhere a line a second would be noise,
-//! so there is none.
+//! The live table of `dev`. On a terminal it is redrawn in place. Elsewhere a line a second would be noise,
+//! so nothing is printed.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::output::Output;
 
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Draws until it is dropped. Comes back only with a failure.
+/// Draws the table until the future is dropped. Returns only on a failure.
 pub(super) async fn show(client: &Client, output: &Output) -> Failure {
     if output.is_json() || !std::io::stderr().is_terminal() {
         std::future::pending::<()>().await;
@@ -35,11 +35,11 @@ pub(super) async fn show(client: &Client, output: &Output) -> Failure {
     }
 }
 
-/// Goes up over what was drawn before and draws again.
+/// Moves the cursor up over the previous table and draws the new one.
 fn draw(text: &str, drawn_lines: usize) {
     let mut terminal = std::io::stderr().lock();
     let up = if drawn_lines > 0 { format!("\x1b[{drawn_lines}A\x1b[J") } else { String::new() };
-    // A terminal that is gone needs no table.
+    // Write errors are ignored: a closed terminal needs no table.
     let _ = write!(terminal, "{up}{text}");
     let _ = terminal.flush();
 }

@@ -1,5 +1,6 @@
-//! Where `dev` keeps its jobs: in a file of its own, in a schema of its own on a PostgreSQL server, or in a namespace of
-//! its own on a Redis server, with a spool of its own beside a server. Never among the jobs of the configured store.
+//! The store of `dev`: a separate file, a separate schema on a PostgreSQL server, or a separate namespace
+//! on a Redis server, each server with a separate spool. `dev` never touches the jobs of the configured
+//! store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use crate::store::{connect_redis, drop_schema, of_redis, open_to_serve, redis_op
 
 const DEFAULT_FILE: &str = "windlass-dev.db";
 
-/// Where the jobs are.
+/// The store of `dev`.
 pub(super) struct Place {
     at: At,
-    /// The configuration with names of dev's own.
+    /// The configuration with the schema or namespace of `dev`.
     config: Config,
 }
 
@@ -28,14 +29,14 @@ enum At {
 }
 
 impl Place {
-    /// PostgreSQL or Redis if it is configured; else the file that was named, or one of our own.
+    /// Selects PostgreSQL or Redis if it is configured; else the named file, or the default file.
     pub(super) fn of(db: Option<&PathBuf>, config: &Config) -> Result<Self, Failure> {
         let mut config = config.clone();
         let at = match config.store.engine {
             EngineChoice::Redis => {
                 let settings = &mut config.store.redis;
                 settings.namespace.push_str("_dev");
-                // Other names of lanes belong to the other namespace.
+                // Configured key prefixes belong to the configured namespace, so they are left out here.
                 (settings.ready_key, settings.scheduled_key) = (None, None);
                 At::Namespace(config.store.redis_url()?.clone())
             }
@@ -55,7 +56,7 @@ impl Place {
         }
     }
 
-    /// Removes what earlier runs left there.
+    /// Removes what earlier runs stored.
     pub(super) async fn start_over(&self) -> Result<(), Failure> {
         match &self.at {
             At::File(path) => remove_database(path)?,
@@ -76,7 +77,7 @@ impl Place {
         is_file && self.config.store.engine.is_server()
     }
 
-    /// The ledger lies beside the file, or in the working directory under the name of the database.
+    /// The path of the ledger: beside the file, or in the working directory under the name of the database.
     pub(super) fn ledger(&self) -> PathBuf {
         match &self.at {
             At::File(path) => ledger::beside(path),
@@ -93,9 +94,12 @@ impl Place {
         };
         match self.config.fallback.engine {
             _ if !self.config.store.engine.is_server() => place,
-            Some(FallbackChoice::Memory) => format!("{place}, and in memory while that is away"),
+            Some(FallbackChoice::Memory) => format!("{place}, or in memory while the server is unavailable"),
             Some(FallbackChoice::Sqlite) => {
-                format!("{place}, and in {} while that is away", self.config.fallback.path.display())
+                format!(
+                    "{place}, or in {} while the server is unavailable",
+                    self.config.fallback.path.display()
+                )
             }
             _ => place,
         }
@@ -117,7 +121,7 @@ fn remove_database(path: &Path) -> Result<(), Failure> {
 fn remove(file: &Path) -> Result<(), Failure> {
     match std::fs::remove_file(file) {
         Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::new(Code::Store, format!("{} cannot be removed: {why}", file.display())))
+            Err(Failure::new(Code::Store, format!("removing {} failed: {why}", file.display())))
         }
         _ => Ok(()),
     }

@@ -9,26 +9,26 @@ use super::ledger::{Ledger, Line};
 use crate::exit::{Code, Failure};
 use crate::samples::{Act, Import, Notify, Refresh, Report, Sample, Screenshot};
 
-/// One job every so often.
+/// The interval between two sample jobs.
 const EVERY: Duration = Duration::from_millis(25);
-/// A flood of bulk work at the start, which must not hold up the other queues.
+/// The number of bulk jobs that are enqueued at the start. They must not hold up the other queues.
 const FLOOD: u64 = 200;
-/// Some jobs fall due after this time.
+/// The delay of delayed sample jobs.
 const LATER: Duration = Duration::from_secs(5);
-/// An operator looks at a job for this long before cancelling it.
+/// How long after its enqueue the simulated operator cancels a job.
 const CANCEL_AFTER: Duration = Duration::from_millis(700);
 
-/// While the store cannot take jobs, one is tried this often.
+/// The interval between two attempts to enqueue while the store is unavailable.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Puts jobs in until it is dropped. Comes back only with a failure that does not pass by itself.
+/// Enqueues jobs until the future is dropped. Returns only on a failure that does not pass by itself.
 pub(super) async fn produce(client: &Client, ledger: &Ledger) -> Failure {
     let run = Run { client, ledger, name: format!("{}-{}", std::process::id(), fastrand::u32(..)) };
     match run.forever().await {
         Ok(never) => match never {},
         Err(error) => {
             let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-            Failure::new(Code::Store, format!("a sample job could not be enqueued: {error}{why}"))
+            Failure::new(Code::Store, format!("enqueuing a sample job failed: {error}{why}"))
         }
     }
 }
@@ -41,11 +41,12 @@ fn passes(error: &EnqueueError) -> bool {
     }
 }
 
-/// What the store said is in the log of those who met it first.
+/// Logs when the store begins and ceases to refuse jobs. The code that met the store's error first has
+/// logged the error.
 fn log_changes(refused: &mut bool, now: bool) {
     match (std::mem::replace(refused, now), now) {
-        (false, true) => tracing::warn!("the store takes no sample jobs; trying again each second"),
-        (true, false) => tracing::info!("the store takes sample jobs again"),
+        (false, true) => tracing::warn!("enqueuing sample jobs failed; retrying every second"),
+        (true, false) => tracing::info!("the store accepts sample jobs again"),
         _ => {}
     }
 }
@@ -76,7 +77,8 @@ impl Run<'_> {
         unreachable!("a counter of 64 bits does not end")
     }
 
-    /// A mixture in which everything that can happen to a job happens every few seconds.
+    /// Enqueues one job of a mixture in which everything that can happen to a job happens every few
+    /// seconds.
     async fn put_one(&self, number: u64) -> Result<(), EnqueueError> {
         let sample = |act, millis| self.sample(number, act, millis);
         match number % 20 {
@@ -107,7 +109,7 @@ impl Run<'_> {
         self.put_in(Duration::ZERO, job).await
     }
 
-    /// Puts in a job that falls due after this time. Writes to the ledger before and after.
+    /// Enqueues a job that falls due after this time. Writes to the ledger before and after.
     async fn put_in<T: JobType + AsRef<Sample>>(
         &self,
         delay: Duration,
@@ -134,7 +136,7 @@ impl Run<'_> {
         tokio::spawn(async move {
             tokio::time::sleep(CANCEL_AFTER).await;
             if let Err(error) = engine.cancel(job, "the operator changed their mind").await {
-                tracing::warn!(%error, "a sample job could not be cancelled");
+                tracing::warn!(%error, "cancelling a sample job failed");
             }
         });
     }

@@ -1,6 +1,8 @@
-//! What happened over the life of the file, and whether the stores still know everything they acknowledged.
+//! The summary of `dev`: what happened over the life of the file, and whether the stores still have every
+//! acknowledged job.
 //!
-//! A server that is away cannot be asked. What it acknowledged is then neither known nor lost, and is told apart.
+//! A server that is unavailable cannot be queried. The jobs that it has acknowledged are then neither known
+//! nor lost, and are reported as unseen.
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use super::ledger::Ledger;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 
-/// Prints it. A job that was lost is a failure.
+/// Prints the summary. Fails if a job was lost.
 pub(super) async fn print(
     engine: &Arc<dyn Engine>,
     ledger: &Ledger,
@@ -47,26 +49,27 @@ pub(super) async fn print(
         figures.extend(["spooled", "returned", "in_spool", "switches", "unseen"]);
     }
     output.either(&summary, || {
-        let told = figures.iter().map(|name| format!("{} {}", summary[name], name.replace('_', " ")));
-        told.collect::<Vec<_>>().join(", ")
+        let texts = figures.iter().map(|name| format!("{} {}", summary[name], name.replace('_', " ")));
+        texts.collect::<Vec<_>>().join(", ")
     })?;
     if let Some(fallback) = fallback.as_ref().filter(|fallback| is_away(fallback)) {
         let FallbackStatus { primary, spool, .. } = fallback;
         output.note(format!(
-            "{primary} is away: the figures are those of {spool} alone, and the {} jobs that {primary} has acknowledged are \
-             unseen until it is back; start dev again to see them",
+            "{primary} is unavailable: the figures are those of {spool} alone, and the {} jobs that {primary} has acknowledged \
+             are unseen until it is back; start dev again to see them",
             found.unseen
         ));
     }
     Ok(if found.lost == 0 { Code::Ok } else { Code::Failed })
 }
 
-/// Whether the server cannot be asked now.
+/// Whether the server is unavailable now.
 fn is_away(fallback: &FallbackStatus) -> bool {
     fallback.active != fallback.primary || !fallback.primary_healthy
 }
 
-/// Whether an error says no more than that a server with a spool beside it is away just now. From then on it is not asked.
+/// Whether an error says only that the server has become unavailable, with a spool beside it. The server is
+/// not queried any more from then on.
 fn has_gone(error: &EngineError, fallback: &mut Option<FallbackStatus>) -> bool {
     match fallback {
         Some(fallback) if error.is_passing() || error.is_away() => {
@@ -77,30 +80,30 @@ fn has_gone(error: &EngineError, fallback: &mut Option<FallbackStatus>) -> bool 
     }
 }
 
-/// The queues of both stores, or of the spool alone while the server is away.
+/// The queues of both stores, or of the spool alone while the server is unavailable.
 async fn queues(
     engine: &Arc<dyn Engine>,
     fallback: &mut Option<FallbackStatus>,
 ) -> Result<Vec<QueueStatus>, Failure> {
     match engine.queues().await {
         Err(error) if has_gone(&error, fallback) => {
-            let spool = engine.spool().expect("an engine that tells of its spool has one");
+            let spool = engine.spool().expect("an engine with a fallback status has a spool");
             Ok(spool.queues().await?)
         }
         read => Ok(read?),
     }
 }
 
-/// What became of the jobs that were acknowledged.
+/// How many acknowledged jobs were not found.
 #[derive(Debug, Default)]
 struct Found {
-    /// Nobody knows them any more.
+    /// Jobs that no store has any more.
     lost: u64,
-    /// The server has them, which is away.
+    /// Jobs that only the server has, which is unavailable.
     unseen: u64,
 }
 
-/// Looks for every job that the ledger has acknowledged.
+/// Looks up every job that the ledger has acknowledged.
 async fn look_for_all(
     engine: &Arc<dyn Engine>,
     ledger: &Ledger,
@@ -111,7 +114,7 @@ async fn look_for_all(
         match is_known(engine, job, fallback).await? {
             Some(true) => {}
             Some(false) => {
-                tracing::error!(job.id = job.0, "the store has forgotten an acknowledged job");
+                tracing::error!(job.id = job.0, "the store has lost an acknowledged job");
                 found.lost += 1;
             }
             None => found.unseen += 1,
@@ -120,8 +123,8 @@ async fn look_for_all(
     Ok(found)
 }
 
-/// Whether a store has the job; and if it moved from the spool, whether the other store has it. Nothing if the store that has
-/// it is away.
+/// Whether a store has the job. For a job that moved from the spool: whether the other store has it.
+/// Returns `None` if the store that has the job is unavailable.
 async fn is_known(
     engine: &Arc<dyn Engine>,
     job: JobId,

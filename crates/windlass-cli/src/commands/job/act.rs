@@ -9,54 +9,54 @@ use windlass_core::limits::REASON_BYTES_MAX;
 use crate::context::{Context, parse_id};
 use crate::exit::{Code, Failure};
 
-/// Stops a job: a waiting one at once, a running one as soon as its handler notices; it ends as cancelled
-/// whatever the handler returns.
+/// Cancels a job. A waiting job is cancelled at once. A running job is asked to stop, and ends as cancelled
+/// whatever its handler returns.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   windlass job cancel 42 --reason 'sent by mistake'
 
-Exit codes: 3 no such job, 4 it had ended already.")]
+Exit codes: 3 no such job, 4 it has already ended.")]
 pub(crate) struct CancelArgs {
-    /// The number of the job
+    /// The id of the job
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: JobId,
-    /// Why, for whoever looks at it later
+    /// The reason, shown to operators
     #[arg(long, value_name = "TEXT", default_value = "cancelled by hand", value_parser = parse_reason)]
     reason: String,
 }
 
-/// Starts a dead job over with fresh counters, or makes a scheduled or parked one due at once.
+/// Retries a dead job with fresh counters, or makes a scheduled or parked one due at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   windlass job retry 42
 
-Exit codes: 3 no such job, 4 it needs or allows no retry, or another job holds its key.")]
+Exit codes: 3 no such job, 4 its state allows no retry, or another job holds its key.")]
 pub(crate) struct RetryArgs {
-    /// The number of the job
+    /// The id of the job
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: JobId,
 }
 
-/// Gives a waiting job another priority.
+/// Changes the priority of a waiting job.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass job priority 42 0
   windlass job priority 42 low
 
-Exit codes: 3 no such job, 4 it does not wait.")]
+Exit codes: 3 no such job, 4 it is not waiting.")]
 pub(crate) struct PriorityArgs {
-    /// The number of the job
+    /// The id of the job
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: JobId,
-    /// From 0 (most urgent) to 10, or a label
+    /// The priority, from 0 (most urgent) to 10, or a label
     #[arg(value_name = "N|LABEL", allow_hyphen_values = true)]
     priority: String,
 }
 
-/// Reads a reason of bounded length.
+/// Parses a reason of bounded length.
 pub(crate) fn parse_reason(written: &str) -> Result<String, String> {
     if written.is_empty() || written.len() > REASON_BYTES_MAX {
         return Err(format!("expected a reason of 1 to {REASON_BYTES_MAX} bytes, got {}", written.len()));
@@ -64,14 +64,14 @@ pub(crate) fn parse_reason(written: &str) -> Result<String, String> {
     Ok(written.to_owned())
 }
 
-/// Cancels.
+/// Runs `windlass job cancel`.
 pub(crate) async fn cancel(args: &CancelArgs, context: &mut Context) -> Result<Code, Failure> {
     let id = args.id;
     let (result, text) = match context.engine.cancel(id, &args.reason).await? {
         CancelAnswer::Cancelled => ("cancelled", format!("{id} cancelled")),
-        CancelAnswer::Requested => ("requested", format!("{id} runs and was asked to stop")),
+        CancelAnswer::Requested => ("requested", format!("{id} is running; its handler is asked to stop")),
         CancelAnswer::AlreadyEnded(phase) => {
-            return Err(Failure::new(Code::Refused, format!("job {id} had ended already: it is {phase}")));
+            return Err(Failure::new(Code::Refused, format!("job {id} has already ended: it is {phase}")));
         }
         CancelAnswer::NotFound => return Err(Failure::not_found(format_args!("job {id}"))),
     };
@@ -79,7 +79,7 @@ pub(crate) async fn cancel(args: &CancelArgs, context: &mut Context) -> Result<C
     Ok(Code::Ok)
 }
 
-/// Retries.
+/// Runs `windlass job retry`.
 pub(crate) async fn retry(args: &RetryArgs, context: &mut Context) -> Result<Code, Failure> {
     retry_one(args.id, context).await?;
     let id = args.id;
@@ -87,22 +87,23 @@ pub(crate) async fn retry(args: &RetryArgs, context: &mut Context) -> Result<Cod
     Ok(Code::Ok)
 }
 
-/// Retries one job, or says why not.
+/// Retries one job, or returns the reason why it cannot be retried.
 pub(crate) async fn retry_one(id: JobId, context: &Context) -> Result<(), Failure> {
     match context.engine.retry(id).await? {
         RetryAnswer::Retried => Ok(()),
-        RetryAnswer::NotRetryable(phase) => {
-            Err(Failure::new(Code::Refused, format!("job {id} is {phase}, which needs or allows no retry")))
-        }
+        RetryAnswer::NotRetryable(phase) => Err(Failure::new(
+            Code::Refused,
+            format!("job {id} is {phase}; only a dead, scheduled or parked job can be retried"),
+        )),
         RetryAnswer::KeyHeld(holder) => {
-            let message = format!("job {id} cannot start over: job {holder} holds its key now");
+            let message = format!("job {id} cannot be retried: job {holder} holds its key now");
             Err(Failure::new(Code::Refused, message))
         }
         RetryAnswer::NotFound => Err(Failure::not_found(format_args!("job {id}"))),
     }
 }
 
-/// Changes the priority.
+/// Runs `windlass job priority`.
 pub(crate) async fn priority(args: &PriorityArgs, context: &mut Context) -> Result<Code, Failure> {
     let id = args.id;
     let (priority, _) = context.priority(&args.priority)?;
@@ -111,8 +112,10 @@ pub(crate) async fn priority(args: &PriorityArgs, context: &mut Context) -> Resu
         Changed::Unchanged => {
             let record = context.job(id).await?;
             if record.phase().has_ended() || record.job.priority != priority {
-                let message =
-                    format!("job {id} is {}; only a waiting job takes another priority", record.phase());
+                let message = format!(
+                    "job {id} is {}; only the priority of a waiting job can be changed",
+                    record.phase()
+                );
                 return Err(Failure::new(Code::Refused, message));
             }
         }

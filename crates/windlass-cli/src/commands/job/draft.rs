@@ -21,7 +21,7 @@ use crate::config::retry::parse_policy;
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// One line of `--jsonl`, or the flags of one enqueue.
+/// A line of `--jsonl`, or the flags of one enqueue.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Draft {
@@ -65,7 +65,7 @@ impl From<ProvenanceArgs> for Provenance {
     }
 }
 
-/// A priority as JSON has it.
+/// A priority in JSON.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum NumberOrLabel {
@@ -73,7 +73,7 @@ pub(crate) enum NumberOrLabel {
     Label(String),
 }
 
-/// A retry policy as JSON has it.
+/// A retry policy in JSON.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum WordOrPolicy {
@@ -82,7 +82,7 @@ pub(crate) enum WordOrPolicy {
 }
 
 impl Draft {
-    /// The job, if everything about it that can be checked here is right.
+    /// Converts the draft into a job, or returns the first error that can be found without the store.
     pub(crate) fn into_new_job(self, context: &Context) -> Result<NewJob, Failure> {
         let payload = match &self.payload {
             Some(raw) => Payload::parse(raw.get()).map_err(|why| Failure::usage(why.to_string()))?,
@@ -98,7 +98,7 @@ impl Draft {
             when: self.when()?,
             key: self.key_claim()?,
             expires: self.expires.as_deref().map(parse_moment).transpose().map_err(Failure::usage)?,
-            timeout: timeout.map_err(|why| Failure::usage(format!("time-out: {why}")))?,
+            timeout: timeout.map_err(|why| Failure::usage(format!("timeout: {why}")))?,
             retry: self.retry.map(WordOrPolicy::policy).transpose().map_err(Failure::usage)?,
             queue: self.queue,
             label: priority.as_ref().and_then(|(_, label)| label.clone()),
@@ -129,9 +129,7 @@ impl Draft {
         let Some(key) = self.key.clone() else {
             return match (&self.key_scope, self.on_conflict) {
                 (None, None) => Ok(None),
-                _ => Err(Failure::usage(
-                    "expected a key beside its scope and what to do on a conflict, got none",
-                )),
+                _ => Err(Failure::usage("expected a key with its scope or its rule for conflicts, got none")),
             };
         };
         let scope = self.key_scope.as_deref().map(parse_scope).transpose().map_err(Failure::usage)?;
@@ -149,7 +147,8 @@ impl WordOrPolicy {
     }
 }
 
-/// Reads a policy as stores keep it. They ignore fields that they do not know; a person who wrote one is told.
+/// Parses a policy in the form in which stores keep it. Stores ignore unknown fields; for a person an
+/// unknown field is an error.
 fn read_policy(written: &serde_json::Value) -> Result<RetryPolicy, String> {
     let policy =
         RetryPolicy::deserialize(written).map_err(|why| format!("expected a retry policy, got {why}"))?;
@@ -159,7 +158,7 @@ fn read_policy(written: &serde_json::Value) -> Result<RetryPolicy, String> {
     }
 }
 
-/// Reads `live`, `live-or-dead` or `for:SPAN`.
+/// Parses `live`, `live-or-dead` or `for:SPAN`.
 pub(crate) fn parse_scope(written: &str) -> Result<KeyScope, String> {
     match (written, written.strip_prefix("for:")) {
         ("live", _) => Ok(KeyScope::WhileLive),
@@ -169,7 +168,7 @@ pub(crate) fn parse_scope(written: &str) -> Result<KeyScope, String> {
     }
 }
 
-/// Reads a span from now or an instant.
+/// Parses a span from now, or an instant.
 pub(crate) fn parse_moment(written: &str) -> Result<When, String> {
     let by_span = parse_span(written).map(|span: Duration| When::In(span));
     by_span.or_else(|_| Timestamp::parse(written).map(When::At)).map_err(|_| {

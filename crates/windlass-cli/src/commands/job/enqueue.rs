@@ -1,4 +1,4 @@
-//! `windlass job enqueue`.
+//! `windlass job enqueue`: enqueues one job, or many from standard input.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -19,15 +19,17 @@ use super::draft::{Draft, NumberOrLabel, ProvenanceArgs, WordOrPolicy};
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-/// Bytes of one line of `--jsonl`: the largest payload and room for the rest.
+/// The maximum length in bytes of one line of `--jsonl`: the largest payload, and room for the other
+/// fields.
 const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 64 * 1024;
-/// Bytes of payloads that are sent in one request, so that a thousand large jobs do not fill the memory.
+/// The payload bytes after which a request is sent, so that a thousand large jobs do not fill the memory.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// How often a request is sent again if its answer got lost. It carries its id, so no second job is made.
+/// How often a request is sent again if its answer was lost. It carries its id, so no second job is
+/// created.
 const REPEATS_MAX: u32 = 3;
 
-/// Puts a job in and prints its number and what happened: `new`, or `kept`, `replaced` or `revived` if its key
-/// was held.
+/// Enqueues a job and prints its id and the result: `new`; or `duplicate`, `replaced` or `revived` if its
+/// key was held; or `spooled` if the server is unavailable.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,21 +39,21 @@ Examples:
   windlass job enqueue mail.send - < payload.json
   printf '%s\\n' '{\"type\":\"mail.send\",\"payload\":{\"n\":1},\"delay\":\"5m\"}' | windlass job enqueue --jsonl
 
-A line of --jsonl is an object with `type` and, if wanted, `payload`, `queue`, `priority`, `delay`, `at`, `key`,
+A line of --jsonl is an object with `type` and, optionally, `payload`, `queue`, `priority`, `delay`, `at`, `key`,
 `key_scope`, `on_conflict`, `ordering_key`, `fairness_key`, `correlation`, `tags`, `group`, `expires`, `timeout`, `retry`,
 `caused_by`, `trace_context`.
-Exit codes: 3 unknown type or queue, 4 queue full or shut, 5 some lines were refused, 1 all were.")]
+Exit codes: 3 unknown type or queue, 4 queue full or shut, 5 some lines were refused, 1 all lines were refused.")]
 pub(crate) struct EnqueueArgs {
     /// The job type, which must be registered
     #[arg(value_name = "TYPE", required_unless_present = "jsonl")]
     job_type: Option<TypeName>,
-    /// What the job is about, as JSON; `-` reads it from standard input [default: {}]
+    /// The payload, as JSON; `-` reads it from standard input [default: {}]
     #[arg(value_name = "PAYLOAD", allow_hyphen_values = true)]
     payload: Option<String>,
     /// Read many jobs from standard input, one JSON object a line
     #[arg(long, conflicts_with_all = ["job_type", "payload", "queue", "priority", "delay", "at", "key", "ordering_key", "fairness_key", "correlation", "tag", "group", "expires", "timeout", "retry", "ProvenanceArgs"])]
     jsonl: bool,
-    /// The queue; must be the one that the type belongs to [default: that one]
+    /// The queue, which must be the queue of the type [default: the type's]
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueName>,
     /// A number from 0 (most urgent) to 10, or a label [default: the type's, else the queue's]
@@ -63,54 +65,56 @@ pub(crate) struct EnqueueArgs {
     /// Due at this instant, such as 2026-11-15T20:30:00Z
     #[arg(long, value_name = "INSTANT")]
     at: Option<String>,
-    /// A key that keeps the job from being put in twice; unique within its type
+    /// The key of the work item: while a job holds it, no second job of its type is created
     #[arg(long, value_name = "KEY")]
     key: Option<Key>,
     /// How long the key is held: live, live-or-dead, or for:SPAN [default: live]
     #[arg(long, value_name = "SCOPE", requires = "key")]
     key_scope: Option<String>,
-    /// What to do if the key is held [default: keep]
+    /// What happens if the key is held [default: keep]
     #[arg(long, value_name = "WHAT", requires = "key")]
     on_conflict: Option<Conflict>,
-    /// The ordering key it belongs to, within its type: one at a time, in the order in which they were put in
+    /// The ordering key: jobs of one type with the same ordering key run one at a time, in the order of
+    /// their enqueue
     #[arg(long, value_name = "KEY")]
     ordering_key: Option<OrderingKey>,
-    /// Whose work it is: among the due jobs of a queue and a priority, fairness keys take turns
+    /// The fairness key, which says whose work it is: due jobs of one queue and priority take turns by
+    /// fairness key
     #[arg(long, value_name = "KEY")]
     fairness_key: Option<FairnessKey>,
-    /// What caused it; shown in logs and follow-up jobs
+    /// The correlation id, shown in logs and passed on to follow-up jobs
     #[arg(long, value_name = "ID")]
     correlation: Option<CorrelationId>,
-    /// A word to find it by; may be given several times
+    /// A tag to find the job by; may be repeated
     #[arg(long, value_name = "TAG")]
     tag: Vec<Tag>,
-    /// The group it belongs to
+    /// The group of the job
     #[arg(long, value_name = "GROUP")]
     group: Option<GroupName>,
-    /// Cancel it if it has not started by then: a span from now or an instant
+    /// Cancel the job if it has not started by then: a span from now, or an instant
     #[arg(long, value_name = "SPAN|INSTANT", allow_hyphen_values = true)]
     expires: Option<String>,
-    /// How long its handler may run [default: the type's]
+    /// How long the handler of the job may run [default: the type's]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     timeout: Option<String>,
-    /// Its own retry policy, such as fibonacci, fixed:every=30s,attempts=3 or list:1s,5s [default: the type's]
+    /// The retry policy, such as fibonacci, fixed:every=30s,attempts=3 or list:1s,5s [default: the type's]
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
     #[command(flatten)]
     provenance: ProvenanceArgs,
-    /// The name of this request, up to 32 hex digits: repeating it within an hour makes no second job
+    /// The id of this request, up to 32 hex digits: repeating it within an hour creates no second job
     #[arg(long, value_name = "HEX", value_parser = parse_request_id)]
     request_id: Option<u128>,
 }
 
-/// What to do if a key is held.
+/// What happens if a key is held.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Conflict {
     /// Leave the holder as it is
     Keep,
     /// Give a waiting holder the new payload and time
     Replace,
-    /// Start a dead holder over
+    /// Retry a dead holder
     Revive,
 }
 
@@ -130,7 +134,7 @@ fn parse_request_id(written: &str) -> Result<u128, String> {
     number.ok_or_else(|| format!("expected 1 to 32 hex digits, got {written:?}"))
 }
 
-/// Puts in one job, or many.
+/// Runs `windlass job enqueue`.
 pub(crate) async fn enqueue(args: &EnqueueArgs, context: &mut Context) -> Result<Code, Failure> {
     let request = match args.request_id {
         Some(request) => request,
@@ -144,15 +148,16 @@ pub(crate) async fn enqueue(args: &EnqueueArgs, context: &mut Context) -> Result
     let answers = send(RequestId::from_random(request), vec![job], context).await?;
     let answer = answers.first().ok_or_else(|| Failure::new(Code::Store, "the store gave no answer"))?;
     let id = answer.job().map_err(Failure::from)?;
-    let what = happened(answer);
+    let what = result_word(answer);
     context.output.either(&json!({ "id": id, "result": what }), || format!("{id} {what}"))?;
     Ok(Code::Ok)
 }
 
 fn random() -> Result<u128, Failure> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|why| Failure::new(Code::Failed, format!("the system gave no random bits: {why}")))?;
+    getrandom::fill(&mut bytes).map_err(|why| {
+        Failure::new(Code::Failed, format!("reading random bits from the system failed: {why}"))
+    })?;
     Ok(u128::from_be_bytes(bytes))
 }
 
@@ -195,17 +200,17 @@ fn read_payload(context: &mut Context) -> Result<String, Failure> {
     (&mut context.input)
         .take(limit)
         .read_to_string(&mut text)
-        .map_err(|why| Failure::usage(format!("standard input cannot be read as text: {why}")))?;
+        .map_err(|why| Failure::usage(format!("reading standard input as text failed: {why}")))?;
     Ok(text)
 }
 
-/// A client that knows the configured limits.
+/// A client with the configured limits.
 fn client(context: &Context) -> Client {
     let options = ClientOptions { limits: context.config.limits.clone(), ..ClientOptions::default() };
     Client::with_options(Arc::clone(&context.engine), options)
 }
 
-/// Sends a request, and again if its answer got lost.
+/// Sends a request, and repeats it if its answer was lost.
 async fn send(
     request: RequestId,
     jobs: Vec<NewJob>,
@@ -217,7 +222,10 @@ async fn send(
         match context.engine.enqueue(request.clone()).await {
             Err(error) if error.is_unknown() && repeats < REPEATS_MAX => repeats += 1,
             Err(error) => {
-                let hint = format!("ask again with --request-id {}", request.request);
+                let hint = format!(
+                    "repeat the command with --request-id {}: this creates no second job",
+                    request.request
+                );
                 let unknown = error.is_unknown();
                 let failure = Failure::from(error);
                 return Err(if unknown { failure.hint(hint) } else { failure });
@@ -227,7 +235,7 @@ async fn send(
     }
 }
 
-fn happened(answer: &EnqueueAnswer) -> &'static str {
+fn result_word(answer: &EnqueueAnswer) -> &'static str {
     match answer {
         EnqueueAnswer::New(_) => "new",
         EnqueueAnswer::Spooled(_) => "spooled",
@@ -238,7 +246,7 @@ fn happened(answer: &EnqueueAnswer) -> &'static str {
     }
 }
 
-/// How many lines went in and how many did not.
+/// How many lines were stored and how many were refused.
 #[derive(Default)]
 struct Tally {
     stored: u64,
@@ -265,20 +273,21 @@ async fn enqueue_lines(request: u128, context: &mut Context) -> Result<Code, Fai
         if jobs.is_empty() {
             break;
         }
-        let jobs = let_in(&client, jobs, context, &mut tally).await?;
-        // A repeat of the whole command under one name repeats each of its batches under that batch's name.
+        let jobs = drop_limited(&client, jobs, context, &mut tally).await?;
+        // The request id of a batch derives from the id of the whole command. A repeat of the command thus
+        // repeats each of its batches under the same id.
         let request = RequestId::from_random(request.wrapping_add(batch));
         let (numbers, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
         for (number, answer) in numbers.into_iter().zip(send(request, jobs, context).await?) {
             report_line(number, &answer, context, &mut tally)?;
         }
     }
-    context.output.note(format!("{} stored or already there, {} refused", tally.stored, tally.refused));
+    context.output.note(format!("{} stored or duplicate, {} refused", tally.stored, tally.refused));
     Ok(tally.code())
 }
 
 /// The jobs that no rate limit refuses.
-async fn let_in(
+async fn drop_limited(
     client: &Client,
     jobs: Vec<(u64, NewJob)>,
     context: &mut Context,
@@ -304,7 +313,7 @@ fn report_line(
         Err(why) => refuse_line(number, &why.to_string(), context, tally),
         Ok(id) => {
             tally.stored += 1;
-            let what = happened(answer);
+            let what = result_word(answer);
             if context.output.is_json() {
                 return context.output.json_line(&json!({ "line": number, "id": id, "result": what }));
             }
@@ -322,7 +331,7 @@ fn refuse_line(number: u64, why: &str, context: &mut Context, tally: &mut Tally)
     Ok(())
 }
 
-/// Reads until a batch is full or the input ends. Wrong lines are refused on the way.
+/// Reads lines until a batch is full or the input ends. Refuses invalid lines on the way.
 fn read_batch<R: Read>(
     lines: &mut Lines<R>,
     context: &mut Context,
@@ -343,7 +352,7 @@ fn read_batch<R: Read>(
     Ok(jobs)
 }
 
-/// The job of a line; nothing if the line is blank.
+/// Parses the job of a line. Returns `None` if the line is blank.
 fn parse_line(text: &str, context: &Context) -> Result<Option<NewJob>, String> {
     if text.trim().is_empty() {
         return Ok(None);
@@ -353,17 +362,17 @@ fn parse_line(text: &str, context: &Context) -> Result<Option<NewJob>, String> {
     draft.into_new_job(context).map(Some).map_err(|failure| failure.message)
 }
 
-/// Lines of bounded length.
+/// A reader of lines of bounded length.
 struct Lines<R> {
     input: BufReader<R>,
     number: u64,
 }
 
 impl<R: Read> Lines<R> {
-    /// The next line, or why it cannot be used; nothing at the end.
+    /// The next line, or why it is invalid. Returns `None` at the end.
     fn next(&mut self) -> Result<Option<Result<String, String>>, Failure> {
         let cannot =
-            |why: std::io::Error| Failure::new(Code::Failed, format!("standard input cannot be read: {why}"));
+            |why: std::io::Error| Failure::new(Code::Failed, format!("reading standard input failed: {why}"));
         let mut line = Vec::new();
         let limit = LINE_BYTES_MAX as u64 + 1;
         let read = (&mut self.input).take(limit).read_until(b'\n', &mut line).map_err(cannot)?;

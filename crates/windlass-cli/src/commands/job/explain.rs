@@ -1,10 +1,11 @@
-//! Where a job is, in words: what it waits for and what would change that.
+//! Explains the state of a job in a sentence: what it waits for and what would change that.
 
 use windlass_core::admin::{QueueStatus, StoredJob, TypeStatus};
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::span::show_span;
 
-/// The state of a job in one sentence. `ahead` is the job of its ordering key that it waits for, if it waits in one.
+/// The state of a job in one sentence. `ahead` is the unfinished job before it with the same ordering key,
+/// if there is one.
 pub(crate) fn explain(
     record: &StoredJob,
     queue: Option<&QueueStatus>,
@@ -14,7 +15,7 @@ pub(crate) fn explain(
     let now = record.read_at;
     match &record.state {
         JobState::Waiting { gate: Some(gate) } => match ahead.filter(|_| gate.is_of_ordering_key()) {
-            Some(ahead) => format!("parked: {}; job {ahead} is at it", gate.explain()),
+            Some(ahead) => format!("parked: {}; it waits for job {ahead}", gate.explain()),
             None => format!("parked: {}", gate.explain()),
         },
         JobState::Waiting { gate: None } => waiting(record, queue, kind),

@@ -1,4 +1,4 @@
-//! `windlass job list`.
+//! `windlass job list`: lists jobs.
 
 use clap::Args;
 use comfy_table::Cell;
@@ -19,38 +19,38 @@ use crate::view::JobView;
 Examples:
   windlass job list --state dead --queue high
   windlass job list --tag nightly --limit 50
-  windlass job list --before 1234        the page after the one that ended with job 1234")]
+  windlass job list --before 1234        the next page after job 1234")]
 pub(crate) struct ListArgs {
-    /// Only those in this state: ready, scheduled, parked, running, succeeded, dead, cancelled
+    /// Only jobs in this state: ready, scheduled, parked, running, succeeded, dead, cancelled
     #[arg(long, value_name = "STATE")]
     state: Option<Phase>,
-    /// Only those of this queue
+    /// Only jobs of this queue
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueName>,
-    /// Only those of this type
+    /// Only jobs of this type
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<TypeName>,
-    /// Only those with this key
+    /// Only jobs with this key
     #[arg(long, value_name = "KEY")]
     key: Option<Key>,
-    /// Only those with this tag
+    /// Only jobs with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<Tag>,
-    /// Only those with this correlation id
+    /// Only jobs with this correlation id
     #[arg(long, value_name = "ID")]
     correlation: Option<CorrelationId>,
-    /// Only those of this group
+    /// Only jobs of this group
     #[arg(long, value_name = "GROUP")]
     group: Option<GroupName>,
-    /// Only those with a lower number
+    /// Only jobs with a lower id
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     before: Option<JobId>,
-    /// At most so many
+    /// The maximum number of jobs to list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_PAGE_MAX)))]
     limit: u32,
 }
 
-/// Lists them.
+/// Runs `windlass job list`.
 pub(crate) async fn list(args: &ListArgs, context: &mut Context) -> Result<Code, Failure> {
     if let Some(queue) = &args.queue {
         context.queue(queue).await?;
@@ -70,7 +70,7 @@ pub(crate) async fn list(args: &ListArgs, context: &mut Context) -> Result<Code,
     print(&records, context)?;
     if records.len() as u64 == u64::from(args.limit) {
         let last = records.last().map_or(0, |record| record.job.id.0);
-        context.output.note(format!("there may be more: --before {last}"));
+        context.output.note(format!("there may be more jobs: use --before {last} for the next page"));
     }
     Ok(Code::Ok)
 }
@@ -104,7 +104,7 @@ fn when(record: &StoredJob) -> String {
     format!("{} ago", show_span(record.job.age(record.read_at)))
 }
 
-/// What a person wants to know next, in a few words.
+/// The column `remark`: what a person is most likely to want to know next, in a few words.
 fn remark(record: &StoredJob) -> String {
     const SHOWN: usize = 60;
     let text = match (record.phase(), &record.last_error) {

@@ -1,4 +1,4 @@
-//! `windlass job log`.
+//! `windlass job log`: prints the log lines of the attempts.
 
 use clap::Args;
 use serde_json::json;
@@ -8,14 +8,14 @@ use crate::context::{Context, parse_id};
 use crate::exit::{Code, Failure};
 use crate::output::printable;
 
-/// Prints what the attempts of a job wrote, oldest first.
+/// Prints the log lines of the attempts of a job, oldest first.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass job log 42
   windlass job log 42 --attempt 2")]
 pub(crate) struct LogArgs {
-    /// The number of the job
+    /// The id of the job
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: JobId,
     /// Only this attempt, counted from 1
@@ -23,7 +23,7 @@ pub(crate) struct LogArgs {
     attempt: Option<u32>,
 }
 
-/// Prints it.
+/// Runs `windlass job log`.
 pub(crate) async fn log(args: &LogArgs, context: &mut Context) -> Result<Code, Failure> {
     context.job(args.id).await?;
     let mut attempts = context.engine.attempts(args.id).await?;
@@ -44,13 +44,13 @@ pub(crate) async fn log(args: &LogArgs, context: &mut Context) -> Result<Code, F
         return Ok(Code::Ok);
     }
     if attempts.is_empty() {
-        context.output.note(format!("job {} has not been tried yet", args.id));
+        context.output.note(format!("job {} has had no attempt yet", args.id));
     }
     for attempt in &attempts {
         context.output.note(format!("attempt {}, {}:", attempt.number, attempt.ending.as_str()));
         match &attempt.output {
             Some(text) => context.output.line(printable(text.trim_end_matches('\n')))?,
-            None => context.output.note("(it wrote nothing)"),
+            None => context.output.note("(no log lines)"),
         }
     }
     Ok(Code::Ok)

@@ -1,4 +1,4 @@
-//! `windlass job show`.
+//! `windlass job show`: shows everything about a job.
 
 use clap::Args;
 use comfy_table::Cell;
@@ -14,16 +14,16 @@ use crate::exit::{Code, Failure};
 use crate::output::printable;
 use crate::view::{AttemptView, JobInFull, JobView};
 
-/// Shows everything about a job: where it is and why, what happened to it, its attempts, its last error.
+/// Shows everything about a job: its state and why, its counters, its attempts, its last error.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass job show 42")]
 pub(crate) struct ShowArgs {
-    /// The number of the job
+    /// The id of the job
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: JobId,
 }
 
-/// Shows it.
+/// Runs `windlass job show`.
 pub(crate) async fn show(args: &ShowArgs, context: &mut Context) -> Result<Code, Failure> {
     let record = context.job(args.id).await?;
     in_full(&record, context).await?;
@@ -80,7 +80,7 @@ fn pairs<'a>(record: &'a StoredJob, explained: &str, default_retry: &str) -> Vec
     ];
     let counters = job.counters;
     pairs.push((
-        "so far",
+        "counters",
         format!(
             "{} attempts, {} failures, {} crashes, {} holds",
             counters.attempts, counters.failures, counters.crashes, counters.holds
@@ -112,12 +112,12 @@ fn optional_pairs(record: &StoredJob) -> Vec<(&'static str, String)> {
     let all = [
         ("expires", job.expires_at.map(|at| at.to_string())),
         ("key", job.key.as_ref().map(|claim| format!("{} ({})", claim.key, scope(claim.scope)))),
-        ("ordering_key", job.ordering_key.as_ref().map(ToString::to_string)),
-        ("fairness_key", job.fairness_key.as_ref().map(ToString::to_string)),
+        ("ordering key", job.ordering_key.as_ref().map(ToString::to_string)),
+        ("fairness key", job.fairness_key.as_ref().map(ToString::to_string)),
         ("correlation", job.correlation.as_ref().map(ToString::to_string)),
         ("tags", (!tags.is_empty()).then(|| tags.join(", "))),
         ("group", job.group.as_ref().map(ToString::to_string)),
-        ("time-out", job.timeout.map(show_span)),
+        ("timeout", job.timeout.map(show_span)),
         ("progress", progress),
         ("result", result),
         ("last error", error),

@@ -59,12 +59,12 @@ async fn a_job_that_waits_in_its_ordering_key_says_for_which() {
     for id in 1..=3 {
         assert_eq!(shell.ok("job enqueue t --ordering-key account:42").await.out, format!("{id} new\n"));
     }
-    let waits = "parked: another job of type t with ordering key account:42 comes first; job 1 is at it";
+    let waits = "parked: another job of type t with ordering key account:42 comes first; it waits for job 1";
     assert_eq!(shell.ok("job show 3 --json").await.json()["explained"], json!(waits));
     let claimed = shell.claim().await;
     shell.end(claimed, AttemptOutcome::Done(None), None).await;
     let shown = shell.ok("job show 3").await.out;
-    assert!(shown.contains("job 2 is at it") && shown.contains("account:42"), "{shown}");
+    assert!(shown.contains("it waits for job 2") && shown.contains("account:42"), "{shown}");
     let ready = shell.ok("job show 2 --json").await.json();
     assert_eq!((&ready["state"], &ready["ordering_key"]), (&json!("ready"), &json!("account:42")));
 }
@@ -82,7 +82,7 @@ async fn the_same_request_id_makes_no_second_job() {
 async fn wrong_input_is_refused_with_a_code_and_what_was_expected() {
     let shell = Shell::with_type().await;
     let cases = [
-        ("job enqueue nobody", Code::NotFound, "registered job type"),
+        ("job enqueue unknown", Code::NotFound, "registered job type"),
         ("job enqueue t --queue nowhere", Code::Refused, "nowhere"),
         ("job enqueue t --queue low", Code::Refused, "low"),
         ("job enqueue t --priority urgent", Code::Usage, "high, low, normal"),
@@ -106,7 +106,7 @@ async fn wrong_input_is_refused_with_a_code_and_what_was_expected() {
         ("job enqueue t --tag ", Code::Usage, "tag"),
         ("job show 99", Code::NotFound, "no job 99"),
         ("job show -1", Code::Usage, "unexpected argument"),
-        ("job show x", Code::Usage, "number of a job"),
+        ("job show x", Code::Usage, "job id"),
         ("job cancel 99", Code::NotFound, "no job 99"),
         ("job retry 99", Code::NotFound, "no job 99"),
         ("job wait 99", Code::NotFound, "no job 99"),
@@ -149,7 +149,7 @@ async fn many_jobs_come_from_lines_and_wrong_lines_spoil_no_others() {
         "",
         r#"{"type":"t","priority":3,"delay":"5m","retry":{"policy":"fibonacci"}}"#,
         r#"{"type":"t","prority":3}"#,
-        r#"{"type":"nobody"}"#,
+        r#"{"type":"unknown"}"#,
         "nonsense",
         r#"{"type":"t","key":"k","on_conflict":"keep"}"#,
         r#"{"type":"t","key":"k"}"#,
@@ -201,7 +201,7 @@ async fn more_lines_than_one_request_takes_go_in_several() {
     let done = shell.run("job enqueue --jsonl --request-id 1", &lines).await;
     assert_eq!((done.code, done.out.lines().count()), (Code::Ok, 1_500));
     let again = shell.run("job enqueue --jsonl --request-id 1", &lines).await;
-    assert_eq!(again.out, done.out, "a repeat under the same name makes no second jobs");
+    assert_eq!(again.out, done.out, "a repeat with the same request id makes no second jobs");
 }
 
 #[tokio::test]
@@ -295,7 +295,7 @@ async fn only_a_waiting_job_takes_another_priority() {
     shell.ok("job enqueue t").await;
     shell.ok("job priority 1 low").await;
     assert_eq!(shell.ok("job show 1 --json").await.json()["priority"], 10);
-    assert_eq!(shell.ok("job priority 1 10").await.code, Code::Ok, "it is so already");
+    assert_eq!(shell.ok("job priority 1 10").await.code, Code::Ok, "it has this priority already");
     let claimed = shell.claim().await;
     assert_eq!(shell.run("job priority 1 0", "").await.code, Code::Refused);
     shell.end(claimed, AttemptOutcome::Done(None), None).await;

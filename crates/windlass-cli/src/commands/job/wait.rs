@@ -1,4 +1,4 @@
-//! `windlass job wait`.
+//! `windlass job wait`: waits until a job has ended.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::exit::{Code, Failure};
 use crate::view::JobView;
 use crate::watch::Watch;
 
-/// Waits until a job has ended and says how.
+/// Waits until a job has ended, and prints how it ended.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   windlass job wait 42 --timeout 5m && echo done
 
-Exit codes: 0 succeeded, 1 dead or cancelled, 3 no such job, 6 the time ran out.")]
+Exit codes: 0 succeeded, 1 dead or cancelled, 3 no such job, 6 the timeout expired.")]
 pub(crate) struct WaitArgs {
-    /// The number of the job
+    /// The id of the job
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: JobId,
-    /// Give up after this time [default: never]
+    /// Stop waiting after this time [default: never]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
 }
 
-/// Waits.
+/// Runs `windlass job wait`.
 pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code, Failure> {
     let mut watch = Watch::begin(&*context.engine, args.timeout);
     tracing::info!("waiting for job {}", args.id);
@@ -39,14 +39,14 @@ pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code,
             let message = format!("job {} is still {} after {waited}", args.id, record.phase());
             return Err(Failure::new(Code::TimedOut, message));
         }
-        record = context.engine.job(args.id).await?.ok_or_else(|| forgotten(args.id))?;
+        record = context.engine.job(args.id).await?.ok_or_else(|| not_kept(args.id))?;
     }
     finish(&record, context)
 }
 
-/// A type that keeps no finished jobs leaves nothing to look at.
-fn forgotten(id: JobId) -> Failure {
-    Failure::new(Code::NotFound, format!("job {id} has ended and was not kept, so nobody knows how"))
+/// The failure for a job whose type keeps no finished jobs: its outcome is gone with it.
+fn not_kept(id: JobId) -> Failure {
+    Failure::new(Code::NotFound, format!("job {id} has ended and was not kept, so its outcome is unknown"))
         .hint("its type keeps no finished jobs; see `windlass type register --retention-days`")
 }
 

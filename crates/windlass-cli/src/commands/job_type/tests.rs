@@ -18,7 +18,7 @@ async fn a_registered_type_is_listed_and_shown_with_its_settings() {
     assert_eq!(shell.ok("type show mail.send --json").await.json(), expected);
     assert_eq!(shell.ok("type list --json").await.json(), json!([expected]));
     let table = shell.ok("type list").await.out;
-    assert!(table.contains("mail.send  high   fixed  2h        90d"), "{table}");
+    assert!(table.contains("mail.send  high   fixed  2h       90d"), "{table}");
     assert!(shell.ok("type show mail.send").await.out.contains("90 days"));
 }
 
@@ -50,7 +50,7 @@ async fn a_type_stays_in_its_queue_and_wrong_settings_are_refused() {
         ("type register b --queue high --retention-days 99999", Code::Usage, "retention_days"),
         ("type register b --queue high --retry fixed", Code::Usage, "every"),
         ("type register b --queue high --priority urgent", Code::Usage, "high, low, normal"),
-        ("type show nobody", Code::NotFound, "no job type nobody"),
+        ("type show unknown", Code::NotFound, "no job type unknown"),
     ];
     for (line, code, expected) in cases {
         let done = shell.run(line, "").await;

@@ -1,4 +1,5 @@
-//! Duties that are done under locks of PostgreSQL's sessions. Nothing is kept with a lock: who has it, since when, and no more.
+//! Duties that are done under advisory locks of PostgreSQL sessions. Nothing is stored with a lock: only
+//! its holder and the time since when are known.
 
 use comfy_table::Cell;
 use serde_json::{Value, json};
@@ -24,15 +25,15 @@ pub(super) fn row(lock: &LockRecord, workers: &[WorkerSighting], now: Timestamp)
         nothing(),
         nothing(),
         nothing(),
-        "under a lock".to_owned(),
+        "under an advisory lock".to_owned(),
     ];
     cells.into_iter().map(Cell::new).collect()
 }
 
-/// Who has it. A worker that did not note that it took the lock is known by its session only.
+/// The holder of the lock. A worker that did not record that it took the lock is known by its session only.
 fn leader(lock: &LockRecord, workers: &[WorkerSighting]) -> String {
     match &lock.holder {
-        None => "nobody".to_owned(),
+        None => "no process".to_owned(),
         Some(LockHolder { noted: Some((worker, _)), .. }) => named(*worker, workers),
         Some(LockHolder { session, noted: None }) => format!("session {session} of the server"),
     }
@@ -46,11 +47,12 @@ pub(super) fn pairs(lock: &LockRecord, workers: &[WorkerSighting]) -> Vec<(&'sta
         ("leader", leader(lock, workers)),
         ("since", noted.map(|(_, since)| since.to_string()).unwrap_or_default()),
         ("session", session.unwrap_or_default()),
-        ("remark", "under a lock of a session, with which nothing else is kept".to_owned()),
+        ("remark", "under an advisory lock of a session; statistics are kept with leases only".to_owned()),
     ]
 }
 
-/// A lock as JSON, in the shape of a lease: what only leases have is null. This shape is part of the contract.
+/// A lock as JSON, in the shape of a lease. Fields that only leases have are null. This shape is part of
+/// the contract.
 pub(super) fn view(lock: &LockRecord, workers: &[WorkerSighting]) -> Value {
     let noted = lock.holder.as_ref().and_then(|holder| holder.noted);
     let card = noted.and_then(|(worker, _)| card(worker, workers));
@@ -92,14 +94,15 @@ const ONLY_LEASES_HAVE: [&str; 20] = [
     "kept",
 ];
 
-/// Nobody hears who asks for a lock: it goes with its session.
+/// The failure of a request to step down under a lock: the holder of a lock receives no requests, and the
+/// lock ends with its session.
 pub(super) fn cannot_be_asked(lock: &LockRecord, workers: &[WorkerSighting]) -> Failure {
     let duty = &lock.duty;
     let Some(holder) = &lock.holder else {
-        return Failure::new(Code::Refused, format!("nobody has the lock of {duty}"));
+        return Failure::new(Code::Refused, format!("no process holds the lock of {duty}"));
     };
     let why = format!(
-        "{duty} is done under a lock, by {}, and who has a lock cannot be asked",
+        "{duty} is done under an advisory lock, by {}; the holder of a lock cannot be asked to step down",
         leader(lock, workers)
     );
     Failure::new(Code::Refused, why).hint(format!(

@@ -25,7 +25,7 @@ async fn take(shell: &Shell, worker: u128) -> LeaseFence {
     };
     match shell.engine.take_leases(&request).await.unwrap().remove(0) {
         Taking::Taken(term, _) => LeaseFence { duty: rescue(), term },
-        other => panic!("expected it to be free, got {other:?}"),
+        other => panic!("expected a free lease, got {other:?}"),
     }
 }
 
@@ -72,7 +72,7 @@ async fn a_leader_is_shown_with_its_host_and_process_and_a_lease_with_its_term()
     assert_eq!(
         shell.ok("lease show rescue --json").await.json()["leader_host"],
         json!(null),
-        "it is unknown"
+        "the worker is unknown"
     );
     let card = WorkerCard {
         id: WorkerId::from_random(7 << 100),
@@ -130,7 +130,7 @@ async fn a_lease_that_ran_out_has_no_leader_and_the_next_one_took_it_over() {
     take(&shell, 7).await;
     shell.clock.advance(SECOND * 10);
     assert_eq!(shell.ok("lease show rescue --json").await.json()["leader"], json!(null));
-    assert!(shell.ok("lease list").await.out.contains("nobody"));
+    assert!(shell.ok("lease list").await.out.contains("no process"));
     assert_eq!(shell.run("lease step-down rescue", "").await.code, Code::Refused);
     take(&shell, 8).await;
     assert_eq!(shell.ok("lease show rescue --json").await.json()["takeovers"], json!(1));
@@ -151,7 +151,10 @@ async fn a_leader_that_is_stuck_is_told_of_also_if_it_says_nothing_itself() {
     assert_eq!(shell.ok("lease show rescue --json").await.json()["stuck_for_ms"], json!(350_000));
     shell.clock.advance(SECOND * 20);
     let list = shell.ok("lease list").await.out;
-    assert!(!list.contains("stuck for") && list.contains("nobody"), "who is gone is not stuck: {list}");
+    assert!(
+        !list.contains("stuck for") && list.contains("no process"),
+        "a worker that no longer leads is not stuck: {list}"
+    );
     assert_eq!(shell.ok("lease show rescue --json").await.json()["stuck_for_ms"], json!(null));
 }
 
@@ -163,6 +166,6 @@ async fn a_leader_is_asked_to_step_down() {
     assert_eq!(done, json!({ "duty": "rescue", "asked": true }));
     assert_eq!(shell.ok("lease show rescue --json").await.json()["asked_to_step_down"], json!(true));
     assert!(shell.ok("lease list").await.out.contains("asked to step down"));
-    assert_eq!(shell.ok("lease step-down rescue --json").await.json(), done, "asking again is no mistake");
-    assert!(shell.ok("lease step-down rescue").await.out.contains("was asked already"));
+    assert_eq!(shell.ok("lease step-down rescue --json").await.json(), done, "asking again is no error");
+    assert!(shell.ok("lease step-down rescue").await.out.contains("was already asked"));
 }

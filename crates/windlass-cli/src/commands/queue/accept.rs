@@ -1,4 +1,5 @@
-//! `windlass queue shut`, `open` and `drain`: whether a queue takes new jobs, and waiting until it has none.
+//! `windlass queue shut`, `open` and `drain`: whether a queue accepts new jobs, and how to wait until it
+//! has drained.
 
 use std::time::Duration;
 
@@ -13,42 +14,43 @@ use crate::context::Context;
 use crate::exit::{Code, Failure};
 use crate::watch::Watch;
 
-/// Shuts a queue and waits until nothing in it is ready or running. It stays shut until `windlass queue open`.
+/// Shuts a queue and waits until none of its jobs is ready or running. It stays shut until `windlass queue
+/// open`.
 ///
-/// Jobs that wait for a retry, lie in the future or are parked stay where they are and hold nothing up. A handler that
-/// puts a follow-up into a shut queue is refused.
+/// Jobs that wait for a retry, are due later or are parked stay, and the drain does not wait for them. A
+/// handler that enqueues a follow-up job into a shut queue gets an error.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   windlass queue drain bulk --timeout 10m && echo drained; windlass queue open bulk
 
-Exit codes: 3 no such queue, 6 the time ran out (the queue stays shut).")]
+Exit codes: 3 no such queue, 6 the timeout expired (the queue stays shut).")]
 pub(crate) struct DrainArgs {
-    /// The queue
+    /// The name of the queue
     #[arg(value_name = "QUEUE")]
     queue: QueueName,
-    /// Give up after this time [default: never]
+    /// Stop waiting after this time [default: never]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
 }
 
-/// Takes no more jobs into a queue.
+/// Runs `windlass queue shut`.
 pub(super) async fn shut(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> {
     let queue = &args.queue;
     let text = match set_shut(queue, true, context).await? {
-        Changed::Done => format!("{queue} takes no new jobs until `windlass queue open {queue}`"),
-        _ => format!("{queue} was shut already"),
+        Changed::Done => format!("{queue} is shut: it refuses new jobs until `windlass queue open {queue}`"),
+        _ => format!("{queue} was already shut"),
     };
     context.output.either(&json!({ "queue": queue, "shut": true }), || text)?;
     Ok(Code::Ok)
 }
 
-/// Takes jobs into a queue again.
+/// Runs `windlass queue open`.
 pub(super) async fn open(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> {
     let queue = &args.queue;
     let text = match set_shut(queue, false, context).await? {
-        Changed::Done => format!("{queue} takes new jobs"),
-        _ => format!("{queue} was open already"),
+        Changed::Done => format!("{queue} accepts new jobs"),
+        _ => format!("{queue} was already open"),
     };
     context.output.either(&json!({ "queue": queue, "shut": false }), || text)?;
     Ok(Code::Ok)
@@ -60,29 +62,30 @@ async fn set_shut(queue: &QueueName, shut: bool, context: &Context) -> Result<Ch
     Ok(answer)
 }
 
-/// Shuts a queue and waits until it has drained.
+/// Runs `windlass queue drain`.
 pub(super) async fn drain(args: &DrainArgs, context: &mut Context) -> Result<Code, Failure> {
     set_shut(&args.queue, true, context).await?;
     let mut watch = Watch::begin(&*context.engine, args.timeout);
     let mut queue = context.queue(&args.queue).await?;
-    context.output.note(format!("{} takes no new jobs; {} to go", args.queue, show_left(&queue)));
+    context.output.note(format!("{} is shut; waiting for {} jobs", args.queue, show_left(&queue)));
     warn_of_what_holds(&queue, context).await?;
-    let mut told = left(&queue.counts);
+    let mut reported = left(&queue.counts);
     while left(&queue.counts) > 0 {
         if !watch.again().await {
-            return Err(still_there(args, &queue));
+            return Err(timed_out(args, &queue));
         }
         queue = context.queue(&args.queue).await?;
-        // Told as it halves: a few lines for a million jobs, on a terminal and in a log.
-        if left(&queue.counts) <= told / 2 && left(&queue.counts) > 0 {
-            told = left(&queue.counts);
-            context.output.note(format!("{} to go", show_left(&queue)));
+        // Progress is printed each time the number has halved: a few lines for a million jobs, on a
+        // terminal and in a log.
+        if left(&queue.counts) <= reported / 2 && left(&queue.counts) > 0 {
+            reported = left(&queue.counts);
+            context.output.note(format!("waiting for {} jobs", show_left(&queue)));
         }
     }
     finish(args, &queue.counts, context)
 }
 
-/// What a drain waits for.
+/// The number of jobs for which a drain waits.
 fn left(counts: &Counts) -> u64 {
     counts.ready + counts.running
 }
@@ -91,7 +94,7 @@ fn show_left(queue: &QueueStatus) -> String {
     format!("{} ready and {} running", queue.counts.ready, queue.counts.running)
 }
 
-/// A drain that cannot end should not look like one that takes long.
+/// Warns if the queue is paused: a drain that cannot end should not look like one that takes long.
 async fn warn_of_what_holds(queue: &QueueStatus, context: &mut Context) -> Result<(), Failure> {
     if left(&queue.counts) == 0 {
         return Ok(());
@@ -99,17 +102,18 @@ async fn warn_of_what_holds(queue: &QueueStatus, context: &mut Context) -> Resul
     let (name, now) = (&queue.spec.name, context.engine.now().await?);
     if queue.pause.as_ref().is_some_and(|pause| pause.holds(now)) {
         let text = format!(
-            "{name} is paused, so nothing of it starts; `windlass queue resume {name}` lets it go on"
+            "{name} is paused, so none of its jobs starts; resume it with `windlass queue resume {name}`"
         );
         context.output.note(text);
     }
     Ok(())
 }
 
-fn still_there(args: &DrainArgs, queue: &QueueStatus) -> Failure {
+fn timed_out(args: &DrainArgs, queue: &QueueStatus) -> Failure {
     let waited = show_span(args.timeout.unwrap_or_default());
-    let message = format!("{} still has {} after {waited}", args.queue, show_left(queue));
-    let hint = "it stays shut: `windlass queue open` opens it, and the same command goes on waiting";
+    let message = format!("{} still has {} jobs after {waited}", args.queue, show_left(queue));
+    let hint =
+        "the queue stays shut: open it with `windlass queue open`, or repeat the command to wait longer";
     Failure::new(Code::TimedOut, message).hint(hint)
 }
 
@@ -123,7 +127,7 @@ fn finish(args: &DrainArgs, counts: &Counts, context: &mut Context) -> Result<Co
             0 => String::new(),
             _ => format!("; {} scheduled and {} parked stay", counts.scheduled, counts.parked),
         };
-        format!("{queue} has drained{rest}; `windlass queue open {queue}` takes new jobs again")
+        format!("{queue} has drained{rest}; open it with `windlass queue open {queue}`")
     })?;
     Ok(Code::Ok)
 }

@@ -58,7 +58,7 @@ async fn a_pause_has_a_reason_and_an_end() {
     shell.clock.advance(std::time::Duration::from_secs(1800));
     assert_eq!(shell.ok("queue show bulk --json").await.json()["paused"], false, "it ended by itself");
     shell.ok("queue pause bulk").await;
-    assert_eq!(shell.ok("queue resume bulk").await.out, "bulk goes on\n");
+    assert_eq!(shell.ok("queue resume bulk").await.out, "bulk is resumed\n");
     assert_eq!(shell.ok("queue resume bulk").await.out, "bulk was not paused\n");
     for line in ["queue pause nowhere", "queue resume nowhere"] {
         assert_eq!(shell.run(line, "").await.code, Code::NotFound, "{line}");
@@ -105,7 +105,7 @@ async fn the_status_names_the_engine_what_is_where_and_who_works() {
     assert_eq!((&status["queues"][0]["shut"], &status["workers"][0]["running"]), (&json!(false), &json!(1)));
     let text = shell.ok("status").await.out;
     assert!(
-        text.starts_with("memory; what is acknowledged is lost with the process\n2 unfinished: 1 ready"),
+        text.starts_with("memory; an acknowledged job is lost with the process\n2 unfinished: 1 ready"),
         "{text}"
     );
 }
@@ -114,12 +114,12 @@ async fn the_status_names_the_engine_what_is_where_and_who_works() {
 async fn a_shut_queue_takes_nothing_until_it_is_opened() {
     let shell = Shell::with_type().await;
     assert!(shell.ok("queue shut high").await.out.contains("windlass queue open high"));
-    assert_eq!(shell.ok("queue shut high").await.out, "high was shut already\n");
+    assert_eq!(shell.ok("queue shut high").await.out, "high was already shut\n");
     let refused = shell.run("job enqueue t", "").await;
     assert_eq!(refused.code, Code::Refused, "{refused:?}");
     assert!(refused.err.contains("queue high is shut"), "{refused:?}");
     assert_eq!(shell.ok("queue open high --json").await.json(), json!({ "queue": "high", "shut": false }));
-    assert_eq!(shell.ok("queue open high").await.out, "high was open already\n");
+    assert_eq!(shell.ok("queue open high").await.out, "high was already open\n");
     shell.ok("job enqueue t").await;
     for line in ["queue shut nowhere", "queue open nowhere", "queue drain nowhere"] {
         assert_eq!(shell.run(line, "").await.code, Code::NotFound, "{line}");
@@ -146,8 +146,8 @@ async fn a_drain_gives_up_in_time_and_says_what_is_left_and_what_holds_it() {
     }
     shell.claim().await;
     shell.ok("queue pause high").await;
-    let given_up = shell.run("queue drain high --timeout 50ms", "").await;
-    assert_eq!(given_up.code, Code::TimedOut);
-    assert!(given_up.err.contains("high still has 2 ready and 1 running after 50ms"), "{given_up:?}");
-    assert!(given_up.err.contains("`windlass queue resume high`"), "{given_up:?}");
+    let timed_out = shell.run("queue drain high --timeout 50ms", "").await;
+    assert_eq!(timed_out.code, Code::TimedOut);
+    assert!(timed_out.err.contains("high still has 2 ready and 1 running jobs after 50ms"), "{timed_out:?}");
+    assert!(timed_out.err.contains("`windlass queue resume high`"), "{timed_out:?}");
 }

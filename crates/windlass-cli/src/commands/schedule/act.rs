@@ -1,4 +1,4 @@
-//! What people do to a schedule: run, pause, resume, skip-next, remove.
+//! `windlass schedule run`, `pause`, `resume`, `skip-next` and `remove`.
 
 use std::time::Duration;
 
@@ -16,34 +16,34 @@ use crate::commands::job::act::parse_reason;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-/// Holds a schedule back. What falls due meanwhile is dropped.
+/// Pauses a schedule. Ticks that fall due during the pause are dropped.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass schedule pause sitemap --for 2d --reason 'the shop moves'
   windlass schedule pause sitemap")]
 pub(crate) struct PauseArgs {
-    /// The schedule
+    /// The name of the schedule
     #[arg(value_name = "NAME")]
     name: ScheduleName,
-    /// Why, for whoever looks at it later
+    /// The reason, shown to operators
     #[arg(long, value_name = "TEXT", value_parser = parse_reason)]
     reason: Option<String>,
-    /// Go on after this time [default: until it is resumed]
+    /// Resume the schedule after this time [default: until it is resumed]
     #[arg(long = "for", value_name = "SPAN", value_parser = parse_span)]
     lasting: Option<Duration>,
 }
 
-/// Forgets a schedule. If code or configuration still declares it, the next start stores it again.
+/// Deletes a schedule. If code or configuration still declares it, the next start stores it again.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  windlass schedule remove sitemap\n\nExit codes: 3 no such schedule, 4 not confirmed."
 )]
 pub(crate) struct RemoveArgs {
-    /// The schedule
+    /// The name of the schedule
     #[arg(value_name = "NAME")]
     name: ScheduleName,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -55,7 +55,7 @@ pub(super) async fn run(name: &ScheduleName, context: &mut Context) -> Result<Co
         Put::Answered(answer) => {
             let job = answer.job().map_or(0, |id| id.0);
             let value = json!({ "name": name, "job": job, "tick": tick.to_string() });
-            context.output.either(&value, || format!("{name} put job {job} in"))?;
+            context.output.either(&value, || format!("{name} enqueued job {job}"))?;
             Ok(Code::Ok)
         }
         Put::Overlaps(last) => {
@@ -67,7 +67,7 @@ pub(super) async fn run(name: &ScheduleName, context: &mut Context) -> Result<Co
 pub(super) async fn pause(args: &PauseArgs, context: &mut Context) -> Result<Code, Failure> {
     let name = &args.name;
     if args.lasting.is_some_and(|lasting| lasting > DELAY_MAX || lasting.is_zero()) {
-        return Err(Failure::usage("expected a time of up to ten years to pause for"));
+        return Err(Failure::usage("expected a pause of up to ten years, got another span"));
     }
     let changed = schedules(context).pause(name, args.reason.as_deref(), args.lasting).await?;
     let value = json!({ "name": name, "state": "paused", "changed": changed == Changed::Done });
@@ -82,7 +82,7 @@ pub(super) async fn resume(name: &ScheduleName, context: &mut Context) -> Result
     let changed = schedules(context).resume(name).await?;
     let value = json!({ "name": name, "state": "active", "changed": changed == Changed::Done });
     context.output.either(&value, || match changed {
-        Changed::Done => format!("{name} goes on"),
+        Changed::Done => format!("{name} is resumed"),
         _ => format!("{name} was not paused"),
     })?;
     Ok(Code::Ok)
@@ -90,21 +90,17 @@ pub(super) async fn resume(name: &ScheduleName, context: &mut Context) -> Result
 
 pub(super) async fn skip_next(name: &ScheduleName, context: &mut Context) -> Result<Code, Failure> {
     let Some(tick) = schedules(context).skip_next(name).await? else {
-        return Err(Failure::new(Code::Refused, format!("{name} has no next tick that could be left out"))
-            .hint("it may be paused until it is resumed"));
+        return Err(Failure::new(Code::Refused, format!("{name} has no next tick to skip"))
+            .hint("it may be paused; see `windlass schedule show`"));
     };
     let value = json!({ "name": name, "skip": tick.to_string() });
-    context.output.either(&value, || format!("{name} leaves out {tick}"))?;
+    context.output.either(&value, || format!("{name} skips {tick}"))?;
     Ok(Code::Ok)
 }
 
 pub(super) async fn remove(args: &RemoveArgs, context: &mut Context) -> Result<Code, Failure> {
     let name = &args.name;
-    context.confirm(
-        args.yes,
-        &format!("removing schedule {name} forgets it; its jobs stay"),
-        name.as_str(),
-    )?;
+    context.confirm(args.yes, &format!("this deletes schedule {name}; its jobs stay"), name.as_str())?;
     if schedules(context).remove(name).await? == Changed::NotFound {
         return Err(Failure::not_found(format_args!("schedule {name}")).hint("see `windlass schedule list`"));
     }

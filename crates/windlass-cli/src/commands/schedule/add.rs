@@ -1,4 +1,4 @@
-//! `windlass schedule add`: stores a schedule, after everything about it was checked.
+//! `windlass schedule add`: checks everything about a schedule, then stores it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::commands::job::draft::ProvenanceArgs;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-/// Stores a schedule. One of the same name becomes what is given here; what is not given is the default, not what was before.
-/// Processes that fire schedules see it within 20 s.
+/// Stores a schedule, or changes the stored one of the same name. Settings that are not given get their
+/// defaults, not their previous values. Processes that fire schedules see the change within 20 s.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,47 +27,47 @@ Examples:
   windlass schedule add stocks \"every 5m, 9:30-16:00, mon-fri, America/New_York\" --job stocks.refresh --overlap skip
   windlass schedule add report \"weekly on mon at 07:00\" --job report.send --payload '{\"to\": \"all\"}' --missed skip
 
-Exit codes: 2 the schedule or its job is wrong; nothing was stored.")]
+Exit codes: 2 the schedule or its job is invalid; nothing was stored.")]
 pub(crate) struct AddArgs {
-    /// Its name
+    /// The name of the schedule
     #[arg(value_name = "NAME")]
     name: ScheduleName,
-    /// When it runs, as in `windlass schedule next`; in quotes, for a shell expands stars
+    /// When it runs, as in `windlass schedule next`; quote it, since a shell expands stars
     #[arg(value_name = "EXPR", required = true, num_args = 1..)]
     schedule: Vec<String>,
-    /// The type of the jobs that it puts in; one that nobody has registered yet is taken, and told
+    /// The type of its jobs; an unregistered type is accepted, with a warning
     #[arg(long, value_name = "TYPE")]
     job: TypeName,
-    /// What the jobs are about, as JSON
+    /// The payload of its jobs, as JSON
     #[arg(long, value_name = "JSON", default_value = "{}")]
     payload: String,
     /// The time zone, if the schedule names none [default: UTC]
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// The dates that `except holidays` leaves out: a file with a date and a name a line
+    /// The file of the dates that `except holidays` leaves out, a date and a name a line
     #[arg(long, value_name = "FILE")]
     holidays: Option<PathBuf>,
-    /// The queue of the jobs; must be that of their type
+    /// The queue of its jobs, which must be the queue of their type
     #[arg(long, value_name = "NAME")]
     queue: Option<QueueName>,
-    /// How urgent they are: 0 (most) to 10, or a label
+    /// The priority of its jobs: 0 (most urgent) to 10, or a label
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<String>,
-    /// A word to find them by; may be given several times
+    /// A tag to find its jobs by; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
-    /// How long their handler may run
+    /// How long the handler of its jobs may run
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
     #[command(flatten)]
     provenance: ProvenanceArgs,
-    /// What happens to ticks that nobody saw in time
+    /// What happens to ticks that no process saw in time
     #[arg(long, value_enum, default_value_t)]
     missed: MissedChoice,
-    /// With --missed run-all, no more than so many at once [default: 100]
+    /// With --missed run-all, the maximum number of missed ticks to run at once [default: 100]
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Run nothing that is later than this
+    /// Drop ticks that are later than this
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     lateness: Option<Duration>,
     /// A tick that is seen within this time was not missed [default: 1m]
@@ -105,7 +105,7 @@ pub(super) async fn add(args: &AddArgs, context: &mut Context) -> Result<Code, F
     let known = context.engine.types().await?.iter().any(|status| status.spec.name == spec.job.job_type);
     if !known {
         context.output.note(format!(
-            "job type {} is not registered yet; until it is, each tick is told as refused",
+            "job type {} is not registered yet; until it is, the job of each tick is refused",
             spec.job.job_type
         ));
     }

@@ -1,4 +1,4 @@
-//! `windlass schedule backfill`: the jobs of a time that has passed, after a look at what that would be.
+//! `windlass schedule backfill`: enqueues the jobs of past ticks, after a preview.
 
 use clap::Args;
 use serde_json::json;
@@ -12,32 +12,32 @@ use super::schedules;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-/// Ticks that a preview names one by one.
+/// The maximum number of ticks that a preview names.
 const PREVIEW: usize = 10;
 
-/// Puts in the jobs of all ticks from one instant up to, and without, another. A tick that has made its job within the last
-/// thirty days makes no second one. At most 10,000 ticks, and fifty years.
+/// Enqueues the jobs of all ticks from one instant up to, and without, another. A tick that has made its
+/// job within the last thirty days makes no second one. At most 10,000 ticks, and fifty years.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass schedule backfill report --from 2027-06-01T00:00:00Z --to 2027-06-08T00:00:00Z --dry-run
   windlass schedule backfill report --from 2027-06-01T00:00:00Z --to 2027-06-08T00:00:00Z --yes
 
-Exit codes: 2 the range is wrong, 3 no such schedule, 4 not confirmed, 5 some jobs were refused.")]
+Exit codes: 2 the range is invalid, 3 no such schedule, 4 not confirmed, 5 some jobs were refused.")]
 pub(crate) struct BackfillArgs {
-    /// The schedule
+    /// The name of the schedule
     #[arg(value_name = "NAME")]
     name: ScheduleName,
-    /// The first instant
+    /// The instant from which ticks count
     #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
     from: Timestamp,
-    /// The instant before which it ends
+    /// The instant up to which ticks count, itself excluded
     #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
     to: Timestamp,
-    /// Print what would be put in, and do nothing
+    /// Print the ticks, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -49,7 +49,10 @@ pub(super) async fn backfill(args: &BackfillArgs, context: &mut Context) -> Resu
         return preview(name, &ticks, context);
     }
     let count = ticks.len();
-    let impact = format!("filling {name} from {} to {} puts in up to {count} jobs", args.from, args.to);
+    let impact = format!(
+        "this enqueues up to {count} jobs of {name}, for the ticks from {} to {}",
+        args.from, args.to
+    );
     context.confirm(args.yes, &impact, name.as_str())?;
     let put = schedules.run_ticks(name, &ticks).await?;
     let made = put.iter().filter(|put| put.new_job().is_some()).count();
@@ -61,9 +64,9 @@ pub(super) async fn backfill(args: &BackfillArgs, context: &mut Context) -> Resu
     let value = json!({
         "name": name, "ticks": count, "jobs": made, "made_before": kept, "refused": count - made - kept, "why": refused,
     });
-    context
-        .output
-        .either(&value, || format!("{made} jobs of {name} put in; {kept} ticks had made theirs before"))?;
+    context.output.either(&value, || {
+        format!("{made} jobs of {name} enqueued; {kept} ticks had enqueued their job before")
+    })?;
     match refused {
         Some(why) => {
             context.output.note(format!("{} jobs were refused: {why}", count - made - kept));
@@ -79,7 +82,7 @@ fn preview(name: &ScheduleName, ticks: &[Timestamp], context: &mut Context) -> R
         context.output.json(&json!({ "name": name, "ticks": ticks.len(), "dry_run": true, "at": all }))?;
         return Ok(Code::Ok);
     }
-    context.output.line(format!("{} ticks of {name}; nothing was done", ticks.len()))?;
+    context.output.line(format!("{} ticks of {name}; nothing was enqueued", ticks.len()))?;
     for tick in ticks.iter().take(PREVIEW) {
         context.output.line(tick.to_string())?;
     }

@@ -1,4 +1,4 @@
-//! `windlass schedule diff`: what is stored, and what the configuration declares.
+//! `windlass schedule diff`: compares the stored schedules with the configuration.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) async fn diff(context: &mut Context) -> Result<Code, Failure> {
     Ok(Code::Ok)
 }
 
-/// What is different, and what becomes of it.
+/// The kind of difference, and what follows from it.
 type Difference = (&'static str, &'static str);
 
 fn differences<'a>(
@@ -44,7 +44,7 @@ fn differences<'a>(
                 ("declared differently", "the next `windlass serve` changes it")
             }
             Some(stored) if stored.record.origin != Origin::Configuration => {
-                ("stored by somebody else", "the next `windlass serve` takes it over")
+                ("stored from elsewhere", "the next `windlass serve` takes it over")
             }
             Some(_) => ("same", ""),
         };
@@ -56,17 +56,18 @@ fn differences<'a>(
         }
     }
     for (name, _) in &read.damaged {
-        rows.insert(name, ("cannot be read", "it does not run; `windlass schedule remove` forgets it"));
+        rows.insert(name, ("cannot be read", "it does not run; delete it with `windlass schedule remove`"));
     }
     rows
 }
 
-/// Only what came from a configuration is missed there.
+/// The difference of a stored schedule that the configuration does not declare. It is missed only if it
+/// came from a configuration.
 fn not_declared(stored: &StoredSchedule) -> Difference {
     match stored.record.origin {
-        Origin::Configuration => ("no longer declared", "it goes on until `windlass schedule remove`"),
-        Origin::Code => ("declared in code", "the application knows; this configuration does not name it"),
-        Origin::Cli => ("stored at the command line", "it goes on until `windlass schedule remove`"),
+        Origin::Configuration => ("no longer declared", "it continues until `windlass schedule remove`"),
+        Origin::Code => ("declared in code", "the application declares it; this configuration does not"),
+        Origin::Cli => ("stored at the command line", "it continues until `windlass schedule remove`"),
     }
 }
 

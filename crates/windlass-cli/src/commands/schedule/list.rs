@@ -12,15 +12,15 @@ use crate::context::Context;
 use crate::exit::{Code, Failure};
 use crate::output::printable;
 
-/// Times that `show` tells.
+/// The number of next times that `show` prints.
 const SHOWN: usize = 5;
 
 pub(super) async fn list(context: &mut Context) -> Result<Code, Failure> {
     let read = schedules(context).all().await?;
     for (name, _) in &read.damaged {
-        context
-            .output
-            .note(format!("schedule {name} cannot be read; `windlass schedule remove {name}` forgets it"));
+        context.output.note(format!(
+            "schedule {name} cannot be read; delete it with `windlass schedule remove {name}`"
+        ));
     }
     if context.output.is_json() {
         let views: Vec<_> = read.schedules.iter().map(|stored| view::json(stored, read.now)).collect();

@@ -1,4 +1,4 @@
-//! `windlass schedule next`: when a schedule would run, before anybody relies on it.
+//! `windlass schedule next`: prints when a schedule would run, before it is stored.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use crate::config::holidays_file;
 use crate::exit::{Code, Failure};
 use crate::output::{Output, printable};
 
-/// Times that are printed if nobody says how many.
+/// The number of times that are printed by default.
 const COUNT_DEFAULT: u32 = 10;
 const COUNT_MAX: i64 = 1_000;
-/// Changes of clocks that are marked. Rare schedules have hundreds between two ticks.
+/// The maximum number of marked clock changes. Rare schedules have hundreds between two ticks.
 const CHANGES_MAX: usize = 200;
 
-/// Prints what a schedule means in plain words and its next times, in its own zone and in UTC. Changes of clocks are
-/// marked between the lines. Nothing is stored.
+/// Prints what a schedule means in plain words and its next times, in its own zone and in UTC. Clock
+/// changes are marked between the lines. Nothing is stored.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Schedules:
@@ -39,7 +39,7 @@ Examples:
   windlass schedule next \"daily at 02:30\" --tz Europe/Berlin --from 2027-03-26T00:00:00Z
   windlass schedule next \"daily at 09:00, mon-fri, except holidays\" --holidays holidays.txt --json")]
 pub(crate) struct NextArgs {
-    /// The schedule, such as "*/5 9-16 * * 1-5" or "daily at 02:00"; in quotes, for a shell expands stars
+    /// The schedule, such as "*/5 9-16 * * 1-5" or "daily at 02:00"; quote it, since a shell expands stars
     #[arg(value_name = "EXPR", required = true, num_args = 1..)]
     schedule: Vec<String>,
     /// The time zone, if the schedule names none [default: UTC]
@@ -48,10 +48,10 @@ pub(crate) struct NextArgs {
     /// Print times after this instant, such as 2027-03-12T16:40:00-05:00 [default: now]
     #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
     from: Option<Timestamp>,
-    /// Print so many times
+    /// The number of times to print
     #[arg(long, value_name = "N", default_value_t = COUNT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
     count: u32,
-    /// The dates that `except holidays` leaves out: a file with a date and a name a line
+    /// The file of the dates that `except holidays` leaves out, a date and a name a line
     #[arg(long, value_name = "FILE")]
     holidays: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ pub(crate) fn next(args: &NextArgs, now: Timestamp, output: &mut Output) -> Resu
     Ok(Code::Ok)
 }
 
-/// Reads a schedule whose zone may be named apart.
+/// Parses a schedule and the zone that is named apart, if any.
 pub(super) fn read_schedule(text: &str, tz: Option<&str>) -> Result<Schedule, Failure> {
     let usage = |error: windlass_core::schedule::ScheduleError| Failure::usage(error.to_string());
     match tz {
@@ -83,15 +83,14 @@ pub(super) fn read_schedule(text: &str, tz: Option<&str>) -> Result<Schedule, Fa
     }
 }
 
-/// Reads the holidays of a schedule, which it must mean.
+/// Reads the holidays file. Fails if the schedule says `except holidays` and no file is named, or the other
+/// way round.
 pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<Holidays, Failure> {
     match (file, schedule.window().except_holidays) {
         (Some(path), true) => holidays_file(path).map_err(Failure::usage),
         (None, false) => Ok(Holidays::default()),
-        (None, true) => {
-            Err(Failure::usage("the schedule says `except holidays`, but nobody says which days these are")
-                .hint("name a file with --holidays, with a date and a name a line"))
-        }
+        (None, true) => Err(Failure::usage("the schedule says `except holidays`, but no holidays are given")
+            .hint("name a file with --holidays, with a date and a name a line")),
         (Some(_), false) => {
             Err(Failure::usage("--holidays changes nothing: the schedule runs on holidays too")
                 .hint("add `except holidays` to the schedule, or leave --holidays out"))
@@ -99,15 +98,15 @@ pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<
     }
 }
 
-/// What lies ahead of an instant.
+/// The ticks, clock changes and holidays after an instant.
 pub(super) struct Preview<'a> {
     schedule: &'a Schedule,
     from: Timestamp,
     ticks: Vec<Timestamp>,
     changes: Vec<ClockChange>,
-    /// Days that are left out, with their names.
+    /// The days that are left out, with their names.
     holidays: Vec<(String, String)>,
-    /// The last day of which it is known whether it is a holiday.
+    /// The last day that the list of holidays covers.
     holidays_until: Option<String>,
 }
 
@@ -117,7 +116,7 @@ impl<'a> Preview<'a> {
         Self::of_ticks(schedule, holidays, from, ticks)
     }
 
-    /// Of ticks that somebody has chosen, such as those that a pause leaves.
+    /// A preview of given ticks, such as those that a pause leaves.
     pub(super) fn of_ticks(
         schedule: &'a Schedule,
         holidays: &Holidays,
@@ -133,13 +132,13 @@ impl<'a> Preview<'a> {
         Self { schedule, from, ticks, changes, holidays, holidays_until }
     }
 
-    /// Everything in the order of time, below what the schedule is.
+    /// All lines in the order of time, after a head that describes the schedule.
     fn lines(&self) -> Vec<String> {
         let head = [self.schedule.to_string(), self.schedule.words(), String::new()];
         head.into_iter().chain(self.times()).collect()
     }
 
-    /// Everything in the order of time.
+    /// All lines in the order of time.
     pub(super) fn times(&self) -> Vec<String> {
         let zone = self.schedule.zone();
         let width = self.ticks.iter().map(|tick| zone.reading_for_people(*tick).len()).max().unwrap_or(0);
@@ -148,7 +147,7 @@ impl<'a> Preview<'a> {
             .ticks
             .iter()
             .map(|tick| (*tick, 2, format!("{:<width$}  {}", zone.reading_for_people(*tick), in_utc(*tick))));
-        let changes = self.marks().into_iter().map(|(at, mark)| (at, 0, mark));
+        let changes = self.clock_lines().into_iter().map(|(at, line)| (at, 0, line));
         let holidays = self.holidays.iter().map(|(date, name)| {
             (self.before(date), 1, format!("-- {date} is a holiday: {} --", printable(name)))
         });
@@ -158,20 +157,21 @@ impl<'a> Preview<'a> {
         title.into_iter().chain(rows.into_iter().map(|(_, _, line)| line)).collect()
     }
 
-    /// The changes of clocks. Where many lie between two ticks, as with a yearly schedule, one line stands for them.
-    fn marks(&self) -> Vec<(Timestamp, String)> {
+    /// The lines about clock changes. Where many lie between two ticks, as with a yearly schedule, one line
+    /// replaces them.
+    fn clock_lines(&self) -> Vec<(Timestamp, String)> {
         let zone = self.schedule.zone();
         let same_gap =
             |a: &ClockChange, b: &ClockChange| !self.ticks.iter().any(|tick| (a.at..b.at).contains(tick));
         let gaps = self.changes.chunk_by(same_gap);
-        let marks = gaps.flat_map(|gap| match gap {
+        let lines = gaps.flat_map(|gap| match gap {
             [_, _, _, ..] => vec![(gap[0].at, format!("-- clocks change {} times --", gap.len()))],
-            few => few.iter().map(|change| (change.at, mark(zone, change))).collect(),
+            few => few.iter().map(|change| (change.at, clock_line(zone, change))).collect(),
         });
-        marks.collect()
+        lines.collect()
     }
 
-    /// A place in time for a day without ticks: right before the first tick of a later day.
+    /// The time at which a day without ticks is listed: right before the first tick of a later day.
     fn before(&self, date: &str) -> Timestamp {
         let later = self.ticks.iter().find(|tick| day(self.schedule, **tick).as_str() > date);
         later.or(self.ticks.last()).copied().unwrap_or(self.from)
@@ -181,7 +181,7 @@ impl<'a> Preview<'a> {
         let ended =
             (self.ticks.len() < count).then(|| "there is no further time within fifty years".to_owned());
         let marked = (self.changes.len() == CHANGES_MAX)
-            .then(|| format!("only {CHANGES_MAX} changes of clocks are shown"));
+            .then(|| format!("only {CHANGES_MAX} clock changes are shown"));
         let last_day = self.ticks.last().map(|tick| day(self.schedule, *tick)).unwrap_or_default();
         let unknown =
             self.holidays_until.as_ref().filter(|until| **until < last_day).map(|until| {
@@ -218,7 +218,7 @@ impl<'a> Preview<'a> {
     }
 }
 
-fn mark(zone: &Zone, change: &ClockChange) -> String {
+fn clock_line(zone: &Zone, change: &ClockChange) -> String {
     let (from, to) = change.from_to();
     let direction = if change.forward_s() > 0 { "forward" } else { "back" };
     let by = show_span(std::time::Duration::from_secs(u64::from(change.forward_s().unsigned_abs())));
@@ -237,12 +237,12 @@ fn change_json(zone: &Zone, change: &ClockChange) -> Value {
     })
 }
 
-/// The day that clocks show.
+/// The date of an instant in the zone of the schedule.
 fn day(schedule: &Schedule, at: Timestamp) -> String {
     schedule.zone().reading(at).chars().take("2027-03-12".len()).collect()
 }
 
-/// Without a fraction of a second if there is none, as with ticks and changes of clocks.
+/// The instant in UTC, without a fraction of a second if it is zero, as with ticks and clock changes.
 fn in_utc(at: Timestamp) -> String {
     at.to_string().replace(".000Z", "Z")
 }

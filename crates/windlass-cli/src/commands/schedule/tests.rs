@@ -7,7 +7,7 @@ use crate::testing::Shell;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A shell with a schedule of every hour.
+/// A shell with an hourly schedule.
 async fn hourly() -> Shell {
     let shell = Shell::with_type().await;
     shell.ok("schedule add hourly every%1h --job t --payload {\"n\":1}").await;
@@ -86,8 +86,8 @@ async fn what_is_wrong_is_refused_before_anything_is_stored() {
 #[tokio::test]
 async fn a_type_that_nobody_registered_is_taken_and_told() {
     let shell = Shell::with_type().await;
-    let added = shell.ok("schedule add later every%1h --job nobodys").await;
-    assert!(added.err.contains("nobodys is not registered yet"), "{added:?}");
+    let added = shell.ok("schedule add later every%1h --job unregistered").await;
+    assert!(added.err.contains("unregistered is not registered yet"), "{added:?}");
     let refused = shell.run("schedule run later", "").await;
     assert_eq!(refused.code, Code::Refused, "{refused:?}");
 }
@@ -100,7 +100,7 @@ async fn a_job_is_put_in_by_hand() {
     assert_eq!(job["payload"], json!({ "n": 1 }));
     assert_eq!(job["correlation"], "schedule/hourly/2026-01-01T00:00:00Z");
     let shown = shell.ok("schedule show hourly --json").await.json();
-    assert_eq!(shown["last_job"], json!(null), "it is none of its ticks");
+    assert_eq!(shown["last_job"], json!(null), "the job belongs to no tick");
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_schedule_is_paused_for_a_time_resumed_and_leaves_a_tick_out() {
     assert_eq!((&shown["state"], &shown["pause"]["reason"]), (&json!("paused"), &json!("we move")));
     assert_eq!(shown["next"], "2026-01-01T03:00:00.000Z");
     assert!(shell.ok("schedule list").await.out.contains("we move"));
-    assert_eq!(shell.ok("schedule resume hourly").await.out, "hourly goes on\n");
+    assert_eq!(shell.ok("schedule resume hourly").await.out, "hourly is resumed\n");
     assert_eq!(shell.ok("schedule resume hourly").await.out, "hourly was not paused\n");
     let skipped = shell.ok("schedule skip-next hourly --json").await.json();
     assert_eq!(skipped["skip"], "2026-01-01T01:00:00.000Z");

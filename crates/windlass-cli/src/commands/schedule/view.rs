@@ -1,4 +1,4 @@
-//! A schedule as programs and people see it.
+//! A schedule as JSON, and its state in words.
 
 use serde_json::{Value, json};
 use windlass_core::clock::Timestamp;
@@ -6,7 +6,7 @@ use windlass_core::schedule::Missed;
 use windlass_core::schedules::{ScheduleSpec, StoredSchedule};
 use windlass_core::span::show_span;
 
-/// How a schedule stands, in one word.
+/// The state of a schedule, in one word.
 pub(super) fn state(stored: &StoredSchedule, now: Timestamp) -> &'static str {
     match &stored.record.pause {
         Some(pause) if pause.holds(now) => "paused",
@@ -15,7 +15,7 @@ pub(super) fn state(stored: &StoredSchedule, now: Timestamp) -> &'static str {
     }
 }
 
-/// What there is to say about it beyond that.
+/// The remark about a schedule: its pause, its clock, the skipped tick and its last alert.
 pub(super) fn remark(stored: &StoredSchedule, now: Timestamp) -> String {
     let record = &stored.record;
     let mut remarks = Vec::new();
@@ -25,15 +25,15 @@ pub(super) fn remark(stored: &StoredSchedule, now: Timestamp) -> String {
     }
     remarks.extend(record.decided_ahead(now).map(|until| {
         format!(
-            "decided until {until}, since the store's clock was ahead; pause and resume it to go on from now"
+            "decided until {until}, since the store's clock was ahead; pause and resume it to continue from now"
         )
     }));
-    remarks.extend(record.skip.map(|tick| format!("leaves out {tick}")));
+    remarks.extend(record.skip.map(|tick| format!("skips {tick}")));
     remarks.extend(record.alert.as_ref().map(|alert| alert.alarm.to_string()));
     remarks.join("; ")
 }
 
-/// Everything as JSON.
+/// A schedule as JSON. This shape is part of the contract.
 pub(super) fn json(stored: &StoredSchedule, now: Timestamp) -> Value {
     let record = &stored.record;
     let pause = record.pause.as_ref().filter(|pause| pause.holds(now));

@@ -10,14 +10,15 @@ use crate::testing::Shell;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Folds what has happened, and what a worker has seen.
-async fn book(shell: &Shell, waited: &[u64]) {
+/// Appends a worker's samples of these waits, and rolls up.
+async fn roll_up_waits(shell: &Shell, waited: &[u64]) {
     let mut waits = Histogram::default();
     waited.iter().for_each(|ms| waits.record(Duration::from_millis(*ms)));
     let (queue, job_type) = (QueueName::parse("high").unwrap(), TypeName::parse("t").unwrap());
     let seen = Seen { queue, job_type, started: waited.len() as u64, runs: waits.clone(), waits };
     shell.engine.append_samples(&Sample::parts(Duration::ZERO, &[seen])).await.unwrap();
-    let roll_up = roll_up(shell.engine.rollup_input(100).await.unwrap()).expect("something was seen");
+    let roll_up =
+        roll_up(shell.engine.rollup_input(100).await.unwrap()).expect("there are samples to roll up");
     let kept = shell.engine.rollups_of(&roll_up.keys()).await.unwrap();
     shell.engine.apply_rollup(&roll_up.onto(kept.rows)).await.unwrap();
 }
@@ -26,23 +27,23 @@ async fn shell() -> Shell {
     let shell = Shell::with_type().await;
     shell.ok("job enqueue t").await;
     shell.ok("job enqueue t").await;
-    book(&shell, &[100, 200]).await;
+    roll_up_waits(&shell, &[100, 200]).await;
     shell.clock.advance(HOUR * 2);
     shell.ok("job enqueue t").await;
-    book(&shell, &[400]).await;
+    roll_up_waits(&shell, &[400]).await;
     shell.clock.advance(Duration::from_secs(30));
     shell
 }
 
 #[tokio::test]
-async fn what_happened_is_told_by_slot_and_in_all() {
+async fn what_happened_is_report_by_slot_and_in_all() {
     let shell = shell().await;
-    let told = shell.ok("stats --since 3h --by hour --json").await.json();
-    let slots = told["slots"].as_array().unwrap();
-    assert_eq!((slots.len(), &told["by"]), (2, &json!("hour")));
+    let report = shell.ok("stats --since 3h --by hour --json").await.json();
+    let slots = report["slots"].as_array().unwrap();
+    assert_eq!((slots.len(), &report["by"]), (2, &json!("hour")));
     assert_eq!((&slots[0]["enqueued"], &slots[0]["started"]), (&json!(2), &json!(2)));
-    assert_eq!((&told["total"]["enqueued"], &told["total"]["wait_ms"]["count"]), (&json!(3), &json!(3)));
-    let p99 = told["total"]["wait_ms"]["p99"].as_f64().unwrap();
+    assert_eq!((&report["total"]["enqueued"], &report["total"]["wait_ms"]["count"]), (&json!(3), &json!(3)));
+    let p99 = report["total"]["wait_ms"]["p99"].as_f64().unwrap();
     assert!((355.0..445.0).contains(&p99), "{p99}");
     let shown = shell.ok("stats --since 3h").await.out;
     assert!(shown.contains("wait p50") && shown.contains("run p99"), "{shown}");
@@ -68,7 +69,7 @@ async fn a_range_and_names_narrow_it_down() {
     shell.ok("type register u --queue low").await;
     assert_eq!(total("--since 3h --queue low").await, json!(0));
     let empty = shell.ok("stats --queue low").await;
-    assert!(empty.out.is_empty() && empty.err.contains("nothing is booked"), "{empty:?}");
+    assert!(empty.out.is_empty() && empty.err.contains("no rollups"), "{empty:?}");
 }
 
 #[tokio::test]
@@ -78,7 +79,7 @@ async fn nonsense_is_refused_with_a_word_on_what_would_do() {
         ("--since 1h --until 2h", Code::Usage, "begins before it ends"),
         ("--since 30d --by minute", Code::Usage, "by hour or day"),
         ("--queue hihg", Code::NotFound, "high"),
-        ("--type nobody", Code::NotFound, "there is no type nobody"),
+        ("--type unknown", Code::NotFound, "there is no type unknown"),
     ] {
         let done = shell.run(&format!("stats {of}"), "").await;
         assert_eq!(done.code, code, "{of}: {done:?}");

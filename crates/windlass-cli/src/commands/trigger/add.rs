@@ -17,43 +17,43 @@ use crate::commands::job::draft::ProvenanceArgs;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-/// Stores a trigger. One of the same name becomes what is given here; what is not given is the default, not what was before. It counts
-/// for jobs that end from now on.
+/// Stores a completion trigger, or changes the stored one of the same name. Settings that are not given get
+/// their defaults, not their previous values. It counts jobs that end from now on.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass trigger add recalculate queue backfill --job recalculate
   windlass trigger add report \"group import 7\" --job report.send --payload '{\"import\": 7}' --wait-for-retries
 
-Exit codes: 2 the trigger or its job is wrong; nothing was stored.")]
+Exit codes: 2 the trigger or its job is invalid; nothing was stored.")]
 pub(crate) struct AddArgs {
-    /// Its name
+    /// The name of the completion trigger
     #[arg(value_name = "NAME")]
     name: TriggerName,
-    /// What it watches: `queue NAME`, `type NAME` or `group NAME`
+    /// The group of jobs that it watches: `queue NAME`, `type NAME` or `group NAME`
     #[arg(value_name = "GROUP", required = true, num_args = 1..)]
     watch: Vec<String>,
-    /// The type of the job that it puts in; one that nobody has registered yet is taken, and told
+    /// The type of its job; an unregistered type is accepted, with a warning
     #[arg(long, value_name = "TYPE")]
     job: TypeName,
-    /// What the job is about, as JSON
+    /// The payload of its job, as JSON
     #[arg(long, value_name = "JSON", default_value = "{}")]
     payload: String,
-    /// The queue of the job; must be that of its type
+    /// The queue of its job, which must be the queue of its type
     #[arg(long, value_name = "NAME")]
     queue: Option<QueueName>,
-    /// How urgent it is: 0 (most) to 10, or a label
+    /// The priority of its job: 0 (most urgent) to 10, or a label
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<String>,
-    /// A word to find it by; may be given several times
+    /// A tag to find its job by; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
-    /// How long its handler may run
+    /// How long the handler of its job may run
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
     #[command(flatten)]
     provenance: ProvenanceArgs,
-    /// Wait for all that has not ended: also for what waits for a retry, lies in the future or is parked
+    /// Wait for all unfinished jobs, also for those that wait for a retry, are due later or are parked
     #[arg(long)]
     wait_for_retries: bool,
 }
@@ -69,14 +69,14 @@ pub(super) async fn add(args: &AddArgs, context: &mut Context) -> Result<Code, F
     let known = context.engine.types().await?.iter().any(|status| status.spec.name == spec.job.job_type);
     if !known {
         context.output.note(format!(
-            "job type {} is not registered yet; until it is, each completion trigger is told as refused",
+            "job type {} is not registered yet; until it is, the job of this trigger is refused",
             spec.job.job_type
         ));
     }
     let (name, watch) = (&spec.name, spec.watch.to_string());
     let value = json!({ "name": name, "result": how, "watch": watch, "type_is_known": known });
     context.output.either(&value, || {
-        format!("{name} is {how}: when {watch} is drained, {} is put in", spec.job.job_type)
+        format!("{name} is {how}: when {watch} has finished, {} is enqueued", spec.job.job_type)
     })?;
     Ok(Code::Ok)
 }
@@ -100,7 +100,7 @@ fn spec(args: &AddArgs, context: &Context) -> Result<CompletionTrigger, Failure>
 
 pub(super) async fn remove(args: &RemoveArgs, context: &mut Context) -> Result<Code, Failure> {
     let name = &args.name;
-    let what = format!("removing completion trigger {name} forgets it; its jobs stay");
+    let what = format!("this deletes completion trigger {name}; its jobs stay");
     context.confirm(args.yes, &what, name.as_str())?;
     if triggers(context).remove(name).await? == Changed::NotFound {
         return Err(no_such(name));

@@ -1,4 +1,4 @@
-//! `windlass trigger diff`: what is stored, and what the configuration declares.
+//! `windlass trigger diff`: compares the stored completion triggers with the configuration.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) async fn diff(context: &mut Context) -> Result<Code, Failure> {
                 ("declared differently", "the next `windlass serve` changes it")
             }
             Some(stored) if stored.record.origin != Origin::Configuration => {
-                ("stored by somebody else", "the next `windlass serve` takes it over")
+                ("stored from elsewhere", "the next `windlass serve` takes it over")
             }
             Some(_) => ("same", ""),
         };
@@ -53,15 +53,12 @@ pub(super) async fn diff(context: &mut Context) -> Result<Code, Failure> {
     Ok(Code::Ok)
 }
 
-/// Only what came from a configuration is missed there.
+/// The difference of a stored trigger that the configuration does not declare. It is missed only if it came
+/// from a configuration.
 fn not_declared(stored: &StoredTrigger) -> (&'static str, &'static str) {
     match stored.record.origin {
-        Origin::Configuration => {
-            ("no longer declared", "it goes on until `windlass completion trigger remove`")
-        }
-        Origin::Code => ("declared in code", "the application knows; this configuration does not name it"),
-        Origin::Cli => {
-            ("stored at the command line", "it goes on until `windlass completion trigger remove`")
-        }
+        Origin::Configuration => ("no longer declared", "it continues until `windlass trigger remove`"),
+        Origin::Code => ("declared in code", "the application declares it; this configuration does not"),
+        Origin::Cli => ("stored at the command line", "it continues until `windlass trigger remove`"),
     }
 }

@@ -15,8 +15,9 @@ use crate::output::printable;
 pub(super) async fn list(context: &mut Context) -> Result<Code, Failure> {
     let read = triggers(context).all().await?;
     for (name, _) in &read.damaged {
-        let note =
-            format!("trigger {name} cannot be read; `windlass completion trigger remove {name}` forgets it");
+        let note = format!(
+            "completion trigger {name} cannot be read; delete it with `windlass trigger remove {name}`"
+        );
         context.output.note(note);
     }
     if context.output.is_json() {
@@ -41,7 +42,7 @@ pub(super) async fn list(context: &mut Context) -> Result<Code, Failure> {
     context.output.table(
         &header,
         rows,
-        "no completion trigger is stored yet; see `windlass completion trigger add --help`",
+        "no completion trigger is stored yet; see `windlass trigger add --help`",
     )?;
     Ok(Code::Ok)
 }
@@ -53,11 +54,11 @@ pub(super) async fn show(name: &TriggerName, context: &mut Context) -> Result<Co
         return Ok(Code::Ok);
     }
     let (record, spec) = (&stored.record, &stored.record.spec);
-    let holds = if spec.wait_for_retries { "all that has not ended" } else { "what is ready or runs" };
+    let holds = if spec.wait_for_retries { "all unfinished jobs" } else { "ready and running jobs" };
     for (title, text) in [
         ("trigger", stored.name().to_string()),
         ("watches", spec.watch.to_string()),
-        ("held by", holds.to_owned()),
+        ("waits for", holds.to_owned()),
         ("job", format!("{} {}", spec.job.job_type, spec.job.payload.as_str())),
         ("origin", format!("{}, stored at {}", record.origin.as_str(), record.stored_at)),
         ("fired", record.fired.to_string()),
@@ -76,7 +77,7 @@ fn instant(at: Option<Timestamp>, else_say: &str) -> String {
     at.map_or_else(|| else_say.to_owned(), |at| at.to_string())
 }
 
-/// What there is to say about it beyond its columns.
+/// The remark about a trigger: its last alert.
 fn remark(stored: &StoredTrigger) -> String {
     let alert = stored.record.alert.as_ref();
     alert.map_or_else(String::new, |alert| format!("at {} its job was refused: {}", alert.at, alert.why))

@@ -16,7 +16,7 @@ async fn a_drain_is_added_changed_shown_and_removed() {
     let shell = Shell::with_type().await;
     let added = shell.ok("trigger add Done group%import%7 --job t --payload {\"n\":1} --priority high").await;
     assert!(
-        added.out.starts_with("done is stored: when group import 7 is drained, t is put in"),
+        added.out.starts_with("done is stored: when group import 7 has finished, t is enqueued"),
         "{added:?}"
     );
     let shown = shell.ok("trigger show done --json").await.json();
@@ -28,7 +28,7 @@ async fn a_drain_is_added_changed_shown_and_removed() {
     let same = shell.ok("trigger add done queue bulk --job t --wait-for-retries --json").await.json();
     assert_eq!(same["result"], "unchanged");
     let text = shell.ok("trigger show done").await.out;
-    assert!(text.contains("queue bulk") && text.contains("all that has not ended"), "{text}");
+    assert!(text.contains("queue bulk") && text.contains("all unfinished jobs"), "{text}");
     let table = shell.ok("trigger list").await.out;
     assert!(table.contains("queue bulk") && table.contains("done"), "{table}");
     shell.ok("trigger remove done --yes").await;

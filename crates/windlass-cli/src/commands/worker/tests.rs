@@ -57,5 +57,5 @@ async fn a_worker_is_named_by_what_its_id_begins_with_if_that_is_enough() {
     register(&shell, 0xab).await;
     register(&shell, 0xac).await;
     assert_eq!(shell.run("worker show a", "").await.code, Code::Usage);
-    assert!(shell.ok("worker show ac").await.out.contains("unknown"), "its clock was never seen");
+    assert!(shell.ok("worker show ac").await.out.contains("unknown"), "it has never reported its clock");
 }

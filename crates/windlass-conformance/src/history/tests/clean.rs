@@ -1,4 +1,4 @@
-//! Histories in which nothing is wrong, though much happens.
+//! Histories without a fault, though much happens in them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Ledgers on disk, and what the death of a writer leaves.
+//! Ledgers on disk, and what the death of a writer leaves in them.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Forged histories: each holds one fault, which must be found.
+//! Forged histories: each contains one fault, which must be found.
 
 use super::*;
 

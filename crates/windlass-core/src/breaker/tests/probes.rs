@@ -1,4 +1,4 @@
-//! Half-open: who may probe, and what becomes of it.
+//! Half-open: which claims may probe, and the results.
 
 use super::*;
 
@@ -6,12 +6,12 @@ fn probes(count: u32) -> BreakerOptions {
     BreakerOptions { half_open_probe_count: count, ..options() }
 }
 
-/// A breaker whose cool-down is over from second 40 on.
+/// Returns a breaker whose cool-down is over from second 40 on.
 fn cooled() -> BreakerState {
     after(&[Failure; 3], &options())
 }
 
-/// Claims ask one after another at second 40.
+/// Lets claims ask one after another at second 40.
 fn ask_all(state: BreakerState, jobs: std::ops::Range<i64>, count: u32) -> (BreakerState, Vec<Admission>) {
     let options = probes(count);
     jobs.fold((state, Vec::new()), |(state, mut admissions), job| {
@@ -71,8 +71,8 @@ fn a_probe_that_is_told_to_come_later_keeps_it_open_until_then() {
 fn who_holds_no_permit_decides_nothing_while_it_is_half_open() {
     let (state, _) = ask_all(cooled(), 1..2, 1);
     for verdict in [Success, Failure] {
-        let told = decide(&state, &BreakerEvent::ProbeEnded(claim(2), verdict), at(41), &options());
-        assert_eq!(told.circuit, CircuitState::HalfOpen);
+        let decided = decide(&state, &BreakerEvent::ProbeEnded(claim(2), verdict), at(41), &options());
+        assert_eq!(decided.circuit, CircuitState::HalfOpen);
     }
 }
 
@@ -114,7 +114,8 @@ fn no_more_places_are_kept_than_there_are_permits() {
 }
 
 proptest! {
-    /// Whatever happens in whatever order, permits and kept places are never more than there are probes.
+    /// Whatever happens in any order, the sum of permits and reservations never exceeds the number of
+    /// probes.
     #[test]
     fn there_are_never_more_probes_than_permits(
         count in 1_u32..4,

@@ -29,7 +29,7 @@ fn leader() -> DutyRunner {
     runner
 }
 
-/// The run that begins, which must be all that happens.
+/// Returns the run that begins, which must be the only effect.
 fn begins(runner: &mut DutyRunner, now: Moment) -> RunId {
     match runner.effects(now).as_slice() {
         [DutyEffect::Begin { run, .. }] => *run,
@@ -45,7 +45,7 @@ fn a_duty_of_every_worker_begins_at_its_seat_and_again_each_interval() {
         assert_eq!(runner.effects(at(4)), []);
         let run = begins(&mut runner, at(5));
         runner.ended(run, at(6));
-        assert_eq!(runner.wake_at(), at(15), "counted from when the last one began");
+        assert_eq!(runner.wake_at(), at(15), "counted from the start of the last run");
     }
 }
 
@@ -166,7 +166,7 @@ fn where_nobody_leads_a_run_that_does_not_end_is_told_and_nothing_is_given_back(
     assert_eq!(runner.effects(at(300)), [DutyEffect::Stuck(SECOND * 300)]);
     runner.ended(run, at(301));
     begins(&mut runner, at(301));
-    assert_eq!(runner.wake_at(), at(601), "it is watched again");
+    assert_eq!(runner.wake_at(), at(601), "the process checks for a stuck run again");
 }
 
 #[test]
@@ -190,7 +190,11 @@ fn a_leader_gives_way_between_two_runs_if_leaders_are_to_take_turns() {
     assert_eq!(runner.effects(at(61)), [], "not in the middle of a run");
     runner.ended(run.unwrap(), at(62));
     assert_eq!(runner.effects(at(62)), [DutyEffect::GiveWay]);
-    assert_eq!((runner.effects(at(63)), runner.wake_at()), (vec![], Moment::MAX), "it waits to be told");
+    assert_eq!(
+        (runner.effects(at(63)), runner.wake_at()),
+        (vec![], Moment::MAX),
+        "it waits until it has lost the lease"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the keeper is told: answers of the store, hints, and that workers came or went.
+//! What the lease client learns: answers of the store, hints, and changes of the membership.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Renewed, Taking, Ter
 use crate::names::DutyName;
 
 impl LeaseClient {
-    /// A request was answered, or not.
+    /// Handles the answer to a request, or its failure.
     pub fn tried(
         &mut self,
         call: LeaseCall,
@@ -21,17 +21,25 @@ impl LeaseClient {
         now: Moment,
     ) -> Vec<LeaseEffect> {
         let Some(sent) = self.sent.remove(&call) else { return Vec::new() };
-        // If it was sent again meanwhile, the newer answer decides, but for what was granted.
+        // If the request was sent again meanwhile, the newer answer decides, except about granted terms.
         let is_newest = self.request.as_ref().is_some_and(|request| request.newest == call);
         match answer {
-            Ok(answers) if answers.len() == sent.duties.len() => self.heard(sent, answers, is_newest, now),
-            // An answer about something else says nothing of this.
-            Ok(_) => self.unheard_of(&sent, is_newest, true, now),
-            Err(error) => self.unheard_of(&sent, is_newest, error.is_unknown(), now),
+            Ok(answers) if answers.len() == sent.duties.len() => {
+                self.apply_answers(sent, answers, is_newest, now)
+            }
+            // An answer of another length belongs to another request and says nothing about this one.
+            Ok(_) => self.apply_failure(&sent, is_newest, true, now),
+            Err(error) => self.apply_failure(&sent, is_newest, error.is_unknown(), now),
         }
     }
 
-    fn heard(&mut self, sent: Sent, answers: Vec<Taking>, is_newest: bool, now: Moment) -> Vec<LeaseEffect> {
+    fn apply_answers(
+        &mut self,
+        sent: Sent,
+        answers: Vec<Taking>,
+        is_newest: bool,
+        now: Moment,
+    ) -> Vec<LeaseEffect> {
         if is_newest {
             (self.request, self.requests_failed) = (None, 0);
         }
@@ -48,9 +56,15 @@ impl LeaseClient {
         effects
     }
 
-    /// No answer came. What may have been granted is asked for under the same id until the store says what became of it, or given
-    /// back if nobody waits for it any more.
-    fn unheard_of(&mut self, sent: &Sent, is_newest: bool, in_doubt: bool, now: Moment) -> Vec<LeaseEffect> {
+    /// Handles a request without an answer. Terms that may have been granted are requested under the same
+    /// id until the store says what became of them, or released if the request was abandoned.
+    fn apply_failure(
+        &mut self,
+        sent: &Sent,
+        is_newest: bool,
+        in_doubt: bool,
+        now: Moment,
+    ) -> Vec<LeaseEffect> {
         if is_newest {
             self.try_later(in_doubt, now);
             return Vec::new();
@@ -80,7 +94,7 @@ impl LeaseClient {
         }
     }
 
-    /// Somebody else has it, or nobody can have it now.
+    /// Another process holds the lease, or no process can take it now.
     fn refused(
         &mut self,
         duty: &DutyName,
@@ -94,7 +108,7 @@ impl LeaseClient {
             return None;
         }
         let wait = match taking {
-            // A term of ours began and ended while nobody answered.
+            // A term of this process began and ended without an answer.
             Taking::Taken(..) | Taking::Over => Duration::ZERO,
             Taking::Held { .. } | Taking::Busy if state.hinted => Duration::ZERO,
             Taking::Held { expires_in, .. } => pause(membership, duty, (*expires_in).max(LOOK_AGAIN_MIN)),
@@ -111,7 +125,7 @@ impl LeaseClient {
         })
     }
 
-    /// Ours, if we still want it.
+    /// Starts the duty under a granted term, if this process still wants it.
     fn granted(
         &mut self,
         duty: DutyName,
@@ -124,7 +138,7 @@ impl LeaseClient {
         let lease = LeaseFence { duty, term };
         let mut effects = Vec::new();
         match self.duties.get_mut(&lease.duty) {
-            // A second answer to a request that was sent twice is a heartbeat.
+            // A second answer to a request that was sent twice counts as a heartbeat.
             Some(LeaseState::Ours(ours)) if ours.term == term => {
                 return ours
                     .kept(timing, false, sent_at, now)
@@ -132,13 +146,13 @@ impl LeaseClient {
                     .into_iter()
                     .collect();
             }
-            // One that ours has followed.
+            // The granted term is older than the current one.
             Some(LeaseState::Ours(ours)) if ours.term.fence >= term.fence => return Vec::new(),
             Some(LeaseState::Ours(ours)) => {
                 let before = LeaseFence { duty: lease.duty.clone(), term: ours.term };
                 effects.extend(ours.doubted_since.is_none().then_some(LeaseEffect::Stop(before)));
             }
-            Some(LeaseState::Elsewhere(state)) if state.welcomes(term, sent_at, now) => {}
+            Some(LeaseState::Elsewhere(state)) if state.accepts(term, sent_at, now) => {}
             _ => return vec![LeaseEffect::Release(vec![LeaseRelease::from(&lease)])],
         }
         let mut ours = Ours::granted(term, timing, sent_at);
@@ -151,7 +165,7 @@ impl LeaseClient {
         effects
     }
 
-    /// Renewals were answered, each for the lease that was named, or not.
+    /// Handles the answer to renewals, one entry for each named lease, or its failure.
     pub fn renewed(
         &mut self,
         call: LeaseCall,
@@ -159,7 +173,7 @@ impl LeaseClient {
         now: Moment,
     ) -> Vec<LeaseEffect> {
         let Some(sent_at) = self.renewals.remove(&call) else { return Vec::new() };
-        // Whatever the answer is, it does not reach back over the deadline.
+        // No answer has an effect across the deadline.
         let mut effects = self.stop_untrusted(now);
         match answer {
             Ok(answers) => {
@@ -172,7 +186,7 @@ impl LeaseClient {
         effects
     }
 
-    /// Soon while the lease is trusted, which is not for long, and less and less often after that.
+    /// Renews soon while the lease is trusted, which is not for long, and less and less often after that.
     fn renew_again(&mut self, now: Moment) {
         let soon = self.timing.again_after();
         let later = self.timing.backoff(soon, self.renewals_unanswered, self.membership.ring_position());
@@ -210,7 +224,7 @@ impl LeaseClient {
         ours.kept(timing, give_way, sent_at, now).map(|effect| effect(lease))
     }
 
-    /// The lease of a duty became free, or its holder was asked to give way.
+    /// Handles a hint that the lease of a duty became free, or that its holder was asked to give way.
     pub fn hinted(&mut self, duty: &DutyName, now: Moment) {
         let again_after = self.timing.again_after();
         if let Some(LeaseState::Ours(ours)) = self.duties.get_mut(duty) {
@@ -220,8 +234,8 @@ impl LeaseClient {
         self.look_soon(duty, now, Duration::ZERO);
     }
 
-    /// Something changed in the store, perhaps a lease. Such hints may come all the time, and each renewal is such a change for
-    /// the other processes: so nothing is renewed because of one.
+    /// Handles a hint that something changed in the store, perhaps a lease. Such hints may come all the
+    /// time, and each renewal is such a change for the other processes. So none causes a renewal.
     pub fn hinted_of_anything(&mut self, now: Moment) {
         let duties: Vec<_> = self.duties.keys().cloned().collect();
         duties.iter().for_each(|duty| self.look_soon(duty, now, ANY_HINT_PAUSE));
@@ -233,12 +247,12 @@ impl LeaseClient {
         if stands_by && state.may_look(now) {
             let soon = now.max(state.looked_at.saturating_add(at_most_each));
             state.look_at = state.look_at.min(soon);
-            // A hint that names nothing may be about anything, and the next look is soon.
+            // A hint that names no lease may be about anything, and the next poll is soon.
             state.hinted |= at_most_each.is_zero();
         }
     }
 
-    /// Workers came or went.
+    /// Handles a change of the membership: workers came or went.
     pub fn saw(&mut self, membership: Membership, now: Moment) {
         let before = std::mem::replace(&mut self.membership, membership);
         let membership = self.membership.clone();
@@ -254,31 +268,35 @@ impl LeaseClient {
     }
 }
 
-/// When one that does not stand by looks, now that a round takes another time: at the same part of what is left of it. Who started
-/// among ten others would look within ten seconds, and with it all who came after it, long after they are a thousand.
+/// Returns when a process that does not stand by polls next, after the length of a round has changed: at
+/// the same fraction of what is left of the round. Without this, a process that started among ten others
+/// would poll within ten seconds, and so would all that came after it, even when the processes are a
+/// thousand.
 fn in_measure(look_at: Moment, was: Member, is: Member, now: Moment) -> Moment {
     let left = look_at.saturating_sub(now).as_secs_f64() / was.round().as_secs_f64();
     now.saturating_add(is.round().mul_f64(left.clamp(0.0, 1.0)))
 }
 
 impl Elsewhere {
-    /// For how long it could not be taken though nobody holds it, if that has just become too long.
+    /// Returns for how long the lease could not be taken though it is free, if that time has just become
+    /// too long.
     fn blocked_for(&mut self, is_busy: bool, timing: LeaseTiming, now: Moment) -> Option<Duration> {
         if !is_busy {
-            (self.busy_since, self.told_busy) = (None, false);
+            (self.busy_since, self.reported_busy) = (None, false);
             return None;
         }
         let lasting = now.saturating_sub(*self.busy_since.get_or_insert(now));
-        if self.told_busy || lasting < timing.expiry.saturating_mul(BLOCKED_EXPIRIES) {
+        if self.reported_busy || lasting < timing.expiry.saturating_mul(BLOCKED_EXPIRIES) {
             return None;
         }
-        self.told_busy = true;
+        self.reported_busy = true;
         Some(lasting)
     }
 }
 
 impl Ours {
-    /// The term holds in the store. Whether that is known in time depends on when the question left.
+    /// Handles an answer that the term holds in the store. Whether the answer is in time depends on when
+    /// the request left.
     fn kept(
         &mut self,
         timing: LeaseTiming,
@@ -288,13 +306,13 @@ impl Ours {
     ) -> Option<fn(LeaseFence) -> LeaseEffect> {
         let trusted_until = sent_at.saturating_add(timing.trust());
         let is_fresh = self.doubted_since.is_none_or(|since| sent_at >= since);
-        // Too late to say anything. Another one is under way, or is sent when its time has come.
+        // The answer is too late to count. Another renewal is in flight, or is sent when it is due.
         if !is_fresh || now >= trusted_until {
             return None;
         }
         let begins = self.doubted_since.take().is_some();
         self.trusted_until = self.trusted_until.max(trusted_until);
-        // What was put off while in doubt is due with the others again.
+        // A renewal that was postponed while in doubt is due together with the others again.
         let beat_at = sent_at.saturating_add(timing.heartbeat);
         self.renew_at = if begins { beat_at } else { self.renew_at.max(beat_at) };
         if give_way && self.gives_way_since.is_none() {

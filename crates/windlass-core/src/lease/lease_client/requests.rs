@@ -1,4 +1,5 @@
-//! What the keeper is asked by its own process: to want a duty or no longer, to give way, to keep a note, to stop.
+//! Requests of the process to its own lease client: to want a duty or no longer, to give way, to keep a
+//! note, to stop.
 
 use super::state::{Elsewhere, LeaseState, Noted, Ours};
 use super::{LeaseClient, LeaseEffect, Moment};
@@ -7,8 +8,8 @@ use crate::limits::DUTIES_PER_CALL_MAX;
 use crate::names::DutyName;
 
 impl LeaseClient {
-    /// Whether this process would do a duty. While it would not, its lease is given back and not asked for: a process whose last
-    /// run of it does not end would only keep it from others.
+    /// Sets whether this process would do a duty. While it would not, its lease is released and not
+    /// requested: a process whose last run of the duty does not end would only keep it from others.
     pub fn want(&mut self, duty: &DutyName, wanted: bool, now: Moment) -> Vec<LeaseEffect> {
         let effects = if wanted { Vec::new() } else { self.give_way(duty, None, now) };
         let stands_by = self.membership.of_duty(duty).stands_by();
@@ -22,8 +23,8 @@ impl LeaseClient {
         effects
     }
 
-    /// Stops a duty and gives its lease back, with what is to be kept with it. Unless nobody else could do the duty, it is left to
-    /// others for an expiry.
+    /// Stops a duty and releases its lease, with the metadata to store with it. The duty is left to
+    /// others for an expiry, unless no other process could do it.
     pub fn give_way(
         &mut self,
         duty: &DutyName,
@@ -42,25 +43,28 @@ impl LeaseClient {
         stop.into_iter().chain([LeaseEffect::Release(vec![release])]).collect()
     }
 
-    /// Keeps this with a lease, if it is ours: it goes with the next renewal, again until the store has it, or with the release.
+    /// Stores this metadata with a lease that this process holds. It goes with the next renewal, again
+    /// until the store has it, or with the release.
     pub fn note(&mut self, duty: &DutyName, metadata: LeaseMetadata, now: Moment) {
         if let Some(LeaseState::Ours(ours)) = self.duties.get_mut(duty) {
             ours.noted = Some(Noted { metadata, at: now });
         }
     }
 
-    /// Whether nobody else could do a duty, as far as is known.
+    /// Whether no other process could do a duty, as far as is known.
     pub fn is_alone(&self, duty: &DutyName) -> bool {
         self.membership.of_duty(duty).is_alone()
     }
 
-    /// Whether this process looks as soon as the lease of a duty could have expired, as far as is known.
+    /// Whether this process polls the lease of a duty as soon as it could have expired, as far as is
+    /// known.
     pub fn stands_by(&self, duty: &DutyName) -> bool {
         self.membership.of_duty(duty).stands_by()
     }
 
-    /// Stops all duties and gives all leases back: those that this process holds, and those that may have come of a request
-    /// without an answer. Nothing is wanted any more. What is told to have been granted after this is given back then.
+    /// Stops all duties and releases all leases: those that this process holds, and those that an
+    /// unanswered request may have granted. The client wants no duty any more. A lease that a later
+    /// answer reports as granted is released then.
     pub fn stop(&mut self) -> Vec<LeaseEffect> {
         let (mut stops, mut releases) = (Vec::new(), Vec::new());
         for (duty, ours) in self.ours_mut() {
@@ -68,7 +72,7 @@ impl LeaseClient {
             releases.push(LeaseRelease { metadata: ours.note(), ..LeaseRelease::from(&lease) });
             stops.extend(ours.doubted_since.is_none().then_some(LeaseEffect::Stop(lease)));
         }
-        for (id, duty) in self.unheard() {
+        for (id, duty) in self.possibly_granted() {
             if !releases.iter().any(|known| known.duty == duty) {
                 releases.push(LeaseRelease { duty, id, metadata: None });
             }
@@ -80,13 +84,14 @@ impl LeaseClient {
         stops.into_iter().chain(calls).collect()
     }
 
-    /// Whether a request is under way whose answer may tell of a term. Who stops should hear it, if it comes soon.
+    /// Whether a request is in flight whose answer may report a term. A process that stops should wait
+    /// for the answer, if it comes soon.
     pub fn is_waiting(&self) -> bool {
         !self.sent.is_empty()
     }
 
-    /// Everything that may have been granted.
-    fn unheard(&self) -> Vec<(TermId, DutyName)> {
+    /// Returns every term that the store may have granted without an answer.
+    fn possibly_granted(&self) -> Vec<(TermId, DutyName)> {
         let request = self.request.iter().map(|request| (request.id, &request.duties));
         let sent = self.sent.values().map(|sent| (sent.id, &sent.duties));
         let each = request.chain(sent);

@@ -1,4 +1,4 @@
-//! How each duty stands for one process, and what it has asked for.
+//! The state of each duty in one process, and the requests that it has sent.
 
 use std::time::Duration;
 
@@ -7,28 +7,30 @@ use crate::lease::membership::Membership;
 use crate::lease::{LeaseMetadata, Term, TermId};
 use crate::names::DutyName;
 
-/// How one duty stands.
+/// The state of one duty.
 #[derive(Debug, Clone)]
 pub(super) enum LeaseState {
     Elsewhere(Elsewhere),
     Ours(Ours),
 }
 
-/// Somebody else's, as far as is known.
+/// Another process holds the lease, as far as is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Elsewhere {
     pub(super) is_wanted: bool,
     pub(super) look_at: Moment,
     pub(super) looked_at: Moment,
-    /// Whoever gave way leaves it to others for a while.
+    /// A process that gave way leaves the lease to others until then.
     pub(super) rests_until: Moment,
-    /// The term that this process gave back or gave up last, and when. What was asked for before says nothing of now.
+    /// The term that this process last released or abandoned, and when. An answer to an earlier request
+    /// says nothing about the present.
     pub(super) released: Option<(TermId, Moment)>,
-    /// Something happened to it while an answer was under way, which may not know of that.
+    /// A hint about the lease came while a request was in flight; its answer may not reflect that change.
     pub(super) hinted: bool,
-    /// Since when nobody holds it and it cannot be taken, and whether that was told.
+    /// Since when the lease is free and yet cannot be taken. The next field says whether that was
+    /// reported.
     pub(super) busy_since: Option<Moment>,
-    pub(super) told_busy: bool,
+    pub(super) reported_busy: bool,
 }
 
 impl Elsewhere {
@@ -41,17 +43,17 @@ impl Elsewhere {
             released: None,
             hinted: false,
             busy_since: None,
-            told_busy: false,
+            reported_busy: false,
         }
     }
 
-    /// Left to others for a while, after this term.
+    /// Leaves the lease to others for a while, after this term.
     pub(super) fn after(term: Term, now: Moment, rest: Duration) -> Self {
         let until = now.saturating_add(rest);
         Self { rests_until: until, released: Some((term.id, now)), ..Self::until(until) }
     }
 
-    /// When it is looked at.
+    /// When the lease is polled next.
     pub(super) fn looks_at(&self) -> Moment {
         if self.is_wanted { self.look_at.max(self.rests_until) } else { Moment::MAX }
     }
@@ -60,34 +62,34 @@ impl Elsewhere {
         self.is_wanted && self.rests_until <= now
     }
 
-    /// Whether a term that was asked for at `sent_at` is of use.
-    pub(super) fn welcomes(&self, term: Term, sent_at: Moment, now: Moment) -> bool {
+    /// Whether a term that was requested at `sent_at` is of use.
+    pub(super) fn accepts(&self, term: Term, sent_at: Moment, now: Moment) -> bool {
         self.may_look(now) && !self.is_older(sent_at) && self.released.is_none_or(|(id, _)| id != term.id)
     }
 
-    /// Whether what was asked for at `sent_at` was asked for before this process gave it back.
+    /// Whether the request at `sent_at` was sent before this process released the lease.
     pub(super) fn is_older(&self, sent_at: Moment) -> bool {
         self.released.is_some_and(|(_, at)| sent_at < at)
     }
 }
 
-/// Ours in the store, as far as is known.
+/// This process holds the lease in the store, as far as is known.
 #[derive(Debug, Clone)]
 pub(super) struct Ours {
     pub(super) term: Term,
     pub(super) renew_at: Moment,
-    /// When it was last asked for or renewed.
+    /// When the lease was last requested or renewed.
     pub(super) sent_at: Moment,
     pub(super) trusted_until: Moment,
-    /// Since when it is not known whether the term still holds. Meanwhile the duty is not done.
+    /// Since when it is unknown whether the term still holds. Meanwhile the duty is not done.
     pub(super) doubted_since: Option<Moment>,
-    /// Since when its holder knows that it is to give way.
+    /// Since when the holder knows that it must give way.
     pub(super) gives_way_since: Option<Moment>,
-    /// What the store is to keep with it and has not yet.
+    /// The metadata that the store must keep with the lease and does not have yet.
     pub(super) noted: Option<Noted>,
 }
 
-/// What is to be kept with a lease.
+/// Metadata to store with a lease.
 #[derive(Debug, Clone)]
 pub(super) struct Noted {
     pub(super) metadata: LeaseMetadata,
@@ -95,7 +97,7 @@ pub(super) struct Noted {
 }
 
 impl Ours {
-    /// Granted to a request that left at `sent_at`.
+    /// Creates the state for a grant to a request that left at `sent_at`.
     pub(super) fn granted(term: Term, timing: LeaseTiming, sent_at: Moment) -> Self {
         Self {
             term,
@@ -112,27 +114,29 @@ impl Ours {
         self.doubted_since.is_none() && now < self.trusted_until
     }
 
-    /// The duty stops, and the term is asked for once more.
+    /// Stops the duty, and renews the term once more at once.
     pub(super) fn doubt(&mut self, now: Moment) {
         self.doubted_since = Some(now);
         self.renew_at = now;
     }
 
-    /// Who was told to give way has an expiry for it. After that the lease runs out.
+    /// Whether the lease is still renewed. A holder that was asked to give way has an expiry to do so.
+    /// After that the lease runs out.
     pub(super) fn is_kept(&self, timing: LeaseTiming, now: Moment) -> bool {
         self.gives_way_since.is_none_or(|since| now < since.saturating_add(timing.expiry))
     }
 }
 
-/// A request that is under way, or whose answer was lost.
+/// A request that is in flight, or whose answer was lost.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: TermId,
     pub(super) duties: Vec<DutyName>,
-    /// The call by which it was last sent. Its answer decides.
+    /// The call by which it was last sent. The answer to that call decides.
     pub(super) newest: LeaseCall,
     pub(super) times_sent: u32,
-    /// Whether terms may have come of it that nobody told of. Then it must be asked again under its id.
+    /// Whether the request may have created terms that no answer reported. Then it must be repeated under
+    /// its id.
     pub(super) is_in_doubt: bool,
     /// When it is sent again.
     pub(super) again_at: Moment,
@@ -152,7 +156,7 @@ pub(super) struct Sent {
     pub(super) at: Moment,
 }
 
-/// How long to wait where one that stands by would wait for `wait`.
+/// Returns how long this process waits where a standby would wait for `wait`.
 pub(super) fn pause(membership: &Membership, duty: &DutyName, wait: Duration) -> Duration {
     let members = membership.of_duty(duty);
     if members.stands_by() { wait } else { wait.max(members.round()) }

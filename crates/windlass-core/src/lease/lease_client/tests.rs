@@ -38,13 +38,13 @@ fn alone() -> Membership {
     Membership::alone()
 }
 
-/// One of two, both of which stand by.
+/// The membership of one of two processes, both of which stand by.
 fn of_two() -> Membership {
     let count = MemberCount { live: 2, duties: vec![DutyCount { duty: rescue(), able: 2, before: 0 }] };
     Membership::new(WorkerId::from_random(1), count)
 }
 
-/// One of so many that does not stand by.
+/// The membership of one of `count` processes that does not stand by.
 fn one_of(count: u128) -> Membership {
     let peer = |bits| Peer { worker: WorkerId::from_random(bits), duties: vec![rescue()] };
     let peers: Vec<_> = (0..count).map(peer).collect();
@@ -56,7 +56,7 @@ fn lease_client() -> LeaseClient {
     LeaseClient::new([rescue()], LeaseTiming::default(), alone(), Moment::ZERO)
 }
 
-/// A process that asked at 0 and holds the lease.
+/// A process that requested the lease at 0 and holds it.
 fn holder() -> LeaseClient {
     let mut lease_client = lease_client();
     assert_eq!(ask(&mut lease_client, Moment::ZERO), [rescue()]);
@@ -70,17 +70,17 @@ fn granted(number: i64) -> Taking {
     Taking::Taken(fence(number).term, LeaseMetadata::default())
 }
 
-/// A duty begins in a new term.
+/// The effect that starts a duty in a new term.
 fn started(number: i64) -> LeaseEffect {
     LeaseEffect::Start { lease: fence(number), metadata: Some(LeaseMetadata::default()) }
 }
 
-/// The call that was sent last.
+/// The last call that was sent.
 fn last_call(lease_client: &LeaseClient) -> LeaseCall {
     LeaseCall(lease_client.next_call)
 }
 
-fn hear(
+fn receive(
     lease_client: &mut LeaseClient,
     answer: Result<Vec<Taking>, EngineError>,
     now: Moment,
@@ -88,7 +88,7 @@ fn hear(
     lease_client.tried(last_call(lease_client), answer, now)
 }
 
-/// What is asked for, which must be all that happens.
+/// Returns the requested duties; the request must be the only effect.
 fn ask(lease_client: &mut LeaseClient, now: Moment) -> Vec<DutyName> {
     match lease_client.effects(now, id(1)).as_slice() {
         [LeaseEffect::Try { duties, .. }] => duties.iter().map(|(duty, _)| duty.clone()).collect(),
@@ -96,7 +96,7 @@ fn ask(lease_client: &mut LeaseClient, now: Moment) -> Vec<DutyName> {
     }
 }
 
-/// A renewal that was sent last.
+/// The last renewal that was sent.
 fn renewal(lease_client: &LeaseClient) -> LeaseEffect {
     let renewals = vec![Renewal { lease: fence(7), metadata: None }];
     LeaseEffect::Renew { call: last_call(lease_client), renewals }
@@ -111,7 +111,7 @@ fn answer(lease_client: &mut LeaseClient, renewed: Renewed, now: Moment) -> Vec<
     lease_client.renewed(last_call(lease_client), Ok(vec![(fence(7), renewed)]), now)
 }
 
-/// The duty is stopped, and its lease is given back.
+/// The effects that stop the duty and release its lease.
 fn gives_back() -> Vec<LeaseEffect> {
     vec![LeaseEffect::Stop(fence(7)), LeaseEffect::Release(vec![LeaseRelease::from(&fence(7))])]
 }
@@ -121,11 +121,11 @@ fn held(expires_in: Duration) -> Result<Vec<Taking>, EngineError> {
 }
 
 fn unknown() -> EngineError {
-    EngineError::Unknown { why: "it went silent".to_owned() }
+    EngineError::Unknown { why: "no answer came".to_owned() }
 }
 
 fn unavailable() -> EngineError {
-    EngineError::Unavailable { why: "it is away".to_owned() }
+    EngineError::Unavailable { why: "the store is down".to_owned() }
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_holder_renews_every_heartbeat_counted_from_when_the_last_one_left() {
     let mut lease_client = holder();
     assert_eq!(lease_client.wake_at(), at(2));
     renews(&mut lease_client, at(2));
-    assert_eq!(lease_client.effects(at(3), id(2)), [], "one is under way");
+    assert_eq!(lease_client.effects(at(3), id(2)), [], "a renewal is in flight");
     assert_eq!(answer(&mut lease_client, Renewed::Kept, at(3)), []);
     assert_eq!(lease_client.wake_at(), at(4));
 }
@@ -189,7 +189,7 @@ fn a_late_answer_stops_the_duty_even_if_nobody_looked_at_the_deadline() {
 #[test]
 fn a_holder_that_slept_past_its_term_stops_before_anything_else_and_learns_that_it_is_lost() {
     let mut lease_client = holder();
-    assert_eq!(lease_client.term(&rescue(), at(3600)), None, "even before it was told");
+    assert_eq!(lease_client.term(&rescue(), at(3600)), None, "even before the store answered");
     let effects = lease_client.effects(at(3600), id(2));
     assert_eq!(effects, [LeaseEffect::Stop(fence(7)), renewal(&lease_client)]);
     assert_eq!(answer(&mut lease_client, Renewed::Lost, at(3600)), [], "it has stopped already");
@@ -200,7 +200,7 @@ fn a_holder_that_slept_past_its_term_stops_before_anything_else_and_learns_that_
 fn a_holder_frozen_between_question_and_answer_does_not_trust_the_answer() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
-    assert_eq!(hear(&mut lease_client, Ok(vec![granted(7)]), at(60)), []);
+    assert_eq!(receive(&mut lease_client, Ok(vec![granted(7)]), at(60)), []);
     assert_eq!(lease_client.term(&rescue(), at(60)), None);
     renews(&mut lease_client, at(60));
     assert_eq!(answer(&mut lease_client, Renewed::Lost, at(61)), []);
@@ -218,7 +218,7 @@ fn a_lease_that_was_lost_stops_the_duty_at_once() {
 fn who_stands_by_sleeps_exactly_until_the_lease_could_have_expired() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
-    hear(&mut lease_client, held(SECOND * 8), at(1));
+    receive(&mut lease_client, held(SECOND * 8), at(1));
     assert_eq!(lease_client.wake_at(), at(9));
     assert_eq!(lease_client.effects(at(9) - MILLI, id(1)), []);
     assert_eq!(ask(&mut lease_client, at(9)), [rescue()]);
@@ -228,7 +228,7 @@ fn who_stands_by_sleeps_exactly_until_the_lease_could_have_expired() {
 fn a_lease_about_to_expire_is_not_asked_for_in_a_tight_loop() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
-    hear(&mut lease_client, held(Duration::ZERO), at(1));
+    receive(&mut lease_client, held(Duration::ZERO), at(1));
     assert!(lease_client.wake_at() > at(1));
 }
 
@@ -240,10 +240,10 @@ fn one_of_a_thousand_looks_once_in_a_thousand_seconds_and_not_at_once_at_the_sta
     let first = lease_client.wake_at();
     assert_eq!(first, members.of_duty(&rescue()).first_look_after());
     ask(&mut lease_client, first);
-    hear(&mut lease_client, held(SECOND * 8), first);
+    receive(&mut lease_client, held(SECOND * 8), first);
     assert_eq!(lease_client.wake_at(), first + at(1_000));
     lease_client.hinted(&rescue(), first);
-    assert_eq!(lease_client.wake_at(), first + at(1_000), "a hint is for those who stand by");
+    assert_eq!(lease_client.wake_at(), first + at(1_000), "only standbys act on a hint");
     lease_client.saw(alone(), first + SECOND);
     assert_eq!(lease_client.wake_at(), first + SECOND, "now it stands by");
 }
@@ -268,9 +268,9 @@ fn one_request_asks_for_all_duties_that_others_hold_and_one_renewal_is_for_all_o
     assert_eq!(ask(&mut lease_client, Moment::ZERO), duties);
     let term = granted(7);
     let elsewhere = Taking::Held { by: WorkerId::from_random(9), expires_in: SECOND };
-    hear(&mut lease_client, Ok(vec![term.clone(), elsewhere, term.clone()]), Moment::ZERO);
+    receive(&mut lease_client, Ok(vec![term.clone(), elsewhere, term.clone()]), Moment::ZERO);
     assert_eq!(ask(&mut lease_client, at(1)), [rescue()]);
-    hear(&mut lease_client, Ok(vec![term]), at(1));
+    receive(&mut lease_client, Ok(vec![term]), at(1));
     let effects = lease_client.effects(at(2), id(1));
     let [LeaseEffect::Renew { renewals, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(renewals.iter().map(|renewal| renewal.lease.duty.clone()).collect::<Vec<_>>(), duties);
@@ -280,7 +280,7 @@ fn one_request_asks_for_all_duties_that_others_hold_and_one_renewal_is_for_all_o
 fn a_request_without_an_answer_is_repeated_under_its_own_id() {
     let mut lease_client = lease_client();
     assert_eq!(ask(&mut lease_client, Moment::ZERO), [rescue()]);
-    hear(&mut lease_client, Err(unknown()), at(1));
+    receive(&mut lease_client, Err(unknown()), at(1));
     let again = lease_client.wake_at();
     assert!(again > at(1));
     let request = |lease_client: &LeaseClient, bits| LeaseEffect::Try {
@@ -289,16 +289,16 @@ fn a_request_without_an_answer_is_repeated_under_its_own_id() {
         duties: vec![(rescue(), DUTY_EXPIRY)],
     };
     assert_eq!(lease_client.effects(again, id(99)), [request(&lease_client, 1)]);
-    assert_eq!(hear(&mut lease_client, Ok(vec![Taking::Over]), again), []);
+    assert_eq!(receive(&mut lease_client, Ok(vec![Taking::Over]), again), []);
     let effects = lease_client.effects(again, id(99));
-    assert_eq!(effects, [request(&lease_client, 99)], "its term is over, so another is asked for");
+    assert_eq!(effects, [request(&lease_client, 99)], "its term is over, so it requests another");
 }
 
 #[test]
 fn a_store_that_is_away_is_asked_again_after_a_pause() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
-    hear(&mut lease_client, Err(unavailable()), at(1));
+    receive(&mut lease_client, Err(unavailable()), at(1));
     assert_eq!(lease_client.wake_at(), at(1) + DUTY_HEARTBEAT);
 }
 
@@ -306,7 +306,7 @@ fn a_store_that_is_away_is_asked_again_after_a_pause() {
 fn a_lease_that_is_given_back_is_asked_for_at_once_by_who_stands_by() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
-    hear(&mut lease_client, held(SECOND * 8), at(1));
+    receive(&mut lease_client, held(SECOND * 8), at(1));
     lease_client.hinted(&rescue(), at(3));
     assert_eq!(lease_client.wake_at(), at(3));
     assert_eq!(ask(&mut lease_client, at(3)), [rescue()]);
@@ -317,9 +317,9 @@ fn a_hint_that_comes_while_an_answer_is_under_way_is_not_lost() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
     lease_client.hinted(&rescue(), at(1));
-    hear(&mut lease_client, held(SECOND * 8), at(2));
+    receive(&mut lease_client, held(SECOND * 8), at(2));
     assert_eq!(ask(&mut lease_client, at(2)), [rescue()]);
-    hear(&mut lease_client, held(SECOND * 8), at(2));
+    receive(&mut lease_client, held(SECOND * 8), at(2));
     assert_eq!(lease_client.wake_at(), at(10), "it counts once");
 }
 

@@ -68,7 +68,7 @@ fn all_that_do_not_stand_by_look_at_most_once_a_second_together() {
         let membership: Vec<_> = live.iter().map(|me| members(*me, &live)).collect();
         let others = membership.iter().filter(|members| !members.stands_by());
         let a_second: f64 = others.map(|members| 1.0 / members.round().as_secs_f64()).sum();
-        assert!(a_second <= 1.0, "{count} workers ask {a_second} times a second");
+        assert!(a_second <= 1.0, "{count} workers send {a_second} requests a second");
     }
 }
 
@@ -81,7 +81,7 @@ fn that_goes_too_if_each_can_do_something_else() {
         peers.iter().map(|peer| Membership::of(peer.worker, &peer.duties, &peers).of_duty(&peer.duties[0]));
     let others = membership.filter(|members| !members.stands_by());
     let a_second: f64 = others.map(|members| 1.0 / members.round().as_secs_f64()).sum();
-    assert!(a_second <= 1.0, "they ask {a_second} times a second");
+    assert!(a_second <= 1.0, "they send {a_second} requests a second");
 }
 
 #[test]
@@ -93,5 +93,5 @@ fn the_first_looks_of_many_are_spread_over_a_round() {
         assert!(members.first_look_after() < members.round());
         late += u32::from(members.first_look_after() * 2 > members.round());
     }
-    assert!((350..650).contains(&late), "{late} of 1,000 look in the second half");
+    assert!((350..650).contains(&late), "{late} of 1,000 poll in the second half");
 }

@@ -1,4 +1,4 @@
-//! The two fields of days, which also take days that are counted: the last day, the second Friday.
+//! The two fields of days, which also accept counted days: the last day, the second Friday.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub(in crate::schedule) struct WeekDays {
 pub(in crate::schedule) struct Counted {
     /// Sunday is 0.
     day: u8,
-    /// From 1 to 5; nothing for the last one.
+    /// From 1 to 5; `None` for the last one.
     pub(in crate::schedule) nth: Option<u8>,
 }
 
@@ -70,14 +70,14 @@ impl WeekDays {
         self.every.contains(cron_number(date.weekday())) || self.counted.iter().any(|day| day.is(date))
     }
 
-    /// The days that come every week.
+    /// Returns the days that come every week.
     pub(in crate::schedule) fn weekly(&self) -> impl Iterator<Item = Weekday> {
         self.every.values().map(weekday)
     }
 }
 
 impl Counted {
-    /// Nothing if the text has neither `#` nor a final `L`.
+    /// Parses a counted day; `None` if the text has neither `#` nor a final `L`.
     fn parse(text: &str) -> Result<Option<Self>, ScheduleError> {
         let refused = || wrong(&WEEK_DAY, text, "");
         let day_of = |name: &str| number_of(name, &WEEK_DAY).map(|day| day % 7).ok_or_else(refused);

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::schedule::error::{ScheduleError, shortened};
 use crate::schedule::weekdays;
 
-/// What a field takes.
+/// The values that a field accepts.
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
@@ -68,9 +68,11 @@ pub(in crate::schedule) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// One field: the numbers that it means, and whether it was written with a `*` in front, which some rules ask for.
+/// One field: the numbers that match, and whether it was written with a leading `*`, on which some rules
+/// depend.
 ///
-/// What else was written is forgotten, so that fields that mean the same are the same and have one text.
+/// Other details of the text are not kept, so that fields with the same meaning are equal and have one
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::schedule) struct Field {
     begins_with_star: bool,
@@ -79,7 +81,7 @@ pub(in crate::schedule) struct Field {
     max: u8,
 }
 
-/// One piece of a list.
+/// One part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Star { step: u8 },
@@ -94,7 +96,7 @@ impl Field {
         Ok(Self { begins_with_star, bits, ..Self::empty(kind) })
     }
 
-    /// A field of which nothing was written, since all of its list meant something else.
+    /// Returns an empty field, for a list whose parts all had another meaning.
     pub(super) fn empty(kind: &Kind) -> Self {
         Self { begins_with_star: false, bits: 0, min: kind.min, max: kind.largest() }
     }
@@ -104,7 +106,7 @@ impl Field {
         self.begins_with_star
     }
 
-    /// Whether every number fits, however that was written.
+    /// Whether every number matches, however that was written.
     pub(in crate::schedule) fn is_every(&self) -> bool {
         self.bits == self.stepping(1)
     }
@@ -114,12 +116,12 @@ impl Field {
         self.is_star() && self.is_every()
     }
 
-    /// The step, if it is `*/n` and nothing else.
+    /// Returns the step, if it is `*/n` and nothing else.
     pub(in crate::schedule) fn star_step(&self) -> Option<u8> {
         self.first_step().filter(|step| self.stepping(*step) == self.bits)
     }
 
-    /// The smallest step of which all numbers are in it, if it begins with `*`.
+    /// Returns the smallest step whose numbers are all in the field, if it begins with `*`.
     fn first_step(&self) -> Option<u8> {
         let has_all = |step: &u8| self.stepping(*step) & !self.bits == 0;
         // `*/7` as the days of the week is one more than the largest of them.
@@ -134,7 +136,7 @@ impl Field {
         number < 64 && self.bits & (1 << number) != 0
     }
 
-    /// The numbers, in order.
+    /// Returns the numbers, in order.
     pub(in crate::schedule) fn values(&self) -> impl Iterator<Item = u8> + use<> {
         numbers_of(self.bits)
     }
@@ -149,8 +151,8 @@ fn numbers_of(bits: u64) -> impl Iterator<Item = u8> {
 }
 
 impl Kind {
-    /// The largest number that counts for itself: Sunday is 0 and 7, and `*` must not count it twice, or `*/7` would
-    /// mean two days.
+    /// Returns the largest distinct number: Sunday is 0 and 7, and `*` must not count it twice, or `*/7`
+    /// would mean two days.
     fn largest(&self) -> u8 {
         if self.counts_sunday_twice() { 6 } else { self.max }
     }
@@ -207,7 +209,7 @@ pub(super) fn wrong(kind: &Kind, got: &str, hint: &'static str) -> ScheduleError
     ScheduleError::CronField { field: kind.name, expected: kind.expected, got: shortened(got), hint }
 }
 
-/// A number or a name that the field takes.
+/// Parses a number or a name that the field accepts.
 pub(super) fn number_of(text: &str, kind: &Kind) -> Option<u8> {
     let number = plain_number(text).or_else(|| (kind.named)(text))?;
     (kind.min..=kind.max).contains(&number).then_some(number)
@@ -217,7 +219,7 @@ fn step_of(text: &str, kind: &Kind) -> Option<u8> {
     plain_number(text).filter(|step| (1..=kind.max).contains(step))
 }
 
-/// Digits only: the parser of numbers would also take a sign.
+/// Parses digits only: the standard number parser would also accept a sign.
 pub(super) fn plain_number(text: &str) -> Option<u8> {
     let is_plain = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_plain { text.parse().ok() } else { None }
@@ -230,7 +232,8 @@ fn month_by_name(name: &str) -> Option<u8> {
 }
 
 impl fmt::Display for Field {
-    /// The one text for what it means: a star with its step if it began with one, then all other numbers in order.
+    /// Writes the canonical text: a star with its step if the field began with one, then all other
+    /// numbers in order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let step = self.first_step();
         let star = step.map(|step| if step == 1 { "*".to_owned() } else { format!("*/{step}") });
@@ -240,7 +243,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// Numbers as text: three or more with the same step between them are a range.
+/// Returns numbers as text: three or more with the same step between them are a range.
 fn ranges(mut numbers: &[u8]) -> Vec<String> {
     let mut ranges = Vec::new();
     while let [first, rest @ ..] = numbers {

@@ -1,4 +1,4 @@
-//! Reads how often: the beginning of a schedule.
+//! Parses the cadence: the beginning of a schedule.
 
 use super::words::{CRON_FIELDS, Words, looks_like_cron};
 use crate::clock::Timestamp;
@@ -7,7 +7,7 @@ use crate::schedule::error::{ScheduleError, shortened};
 use crate::schedule::{Cadence, Cron, TimeOfDay, Weekdays};
 use crate::span::parse_span;
 
-/// Reads the cadence; what is left are the parts behind it.
+/// Parses the cadence; the remaining words are the parts after it.
 pub(super) fn read(words: &mut Words<'_>, text: &str) -> Result<Cadence, ScheduleError> {
     let unknown = || ScheduleError::UnknownCadence { got: shortened(text) };
     let first = words.peek();
@@ -33,7 +33,7 @@ pub(super) fn read(words: &mut Words<'_>, text: &str) -> Result<Cadence, Schedul
 
 fn read_cron(words: &mut Words<'_>) -> Result<Cadence, ScheduleError> {
     let fields: Vec<_> = words.left.drain(..words.left.len().min(CRON_FIELDS)).collect();
-    // A sixth field is what people write who count seconds.
+    // A sixth field comes from people who write seconds.
     let more = words.left.iter().take_while(|word| looks_like_cron(word) && !word.contains(':')).count();
     if fields.len() < CRON_FIELDS || more > 0 {
         return Err(ScheduleError::CronFields { got: fields.len() + more });
@@ -55,7 +55,7 @@ fn read_interval(words: &mut Words<'_>) -> Result<Cadence, ScheduleError> {
     Ok(Cadence::Every { interval, from })
 }
 
-/// A word of a span, with its unit in short: `5`, `5m`, `minutes` as `m`.
+/// Parses a word of a span, and shortens its unit: `5`, `5m`, `minutes` as `m`.
 fn span_word(word: &str) -> Option<String> {
     const UNITS: [(&str, &[&str]); 4] = [
         ("s", &["s", "sec", "secs", "second", "seconds"]),

@@ -1,10 +1,10 @@
-//! Reads what stands behind the cadence: hours, days, `except holidays`, a zone; each in any place.
+//! Parses the parts after the cadence: hours, days, `except holidays`, a zone; in any order.
 
 use super::words::Words;
 use crate::schedule::error::{ScheduleError, shortened};
 use crate::schedule::{Hours, Weekdays, Window, Zone};
 
-/// Reads all that is left.
+/// Parses all remaining words.
 pub(super) fn read(words: &mut Words<'_>, apart: Option<Zone>) -> Result<(Window, Zone), ScheduleError> {
     let mut parts = Parts { hours: None, days: Weekdays::NONE, except_holidays: false, zone: None };
     while let Some(word) = words.next() {
@@ -15,7 +15,7 @@ pub(super) fn read(words: &mut Words<'_>, apart: Option<Zone>) -> Result<(Window
     Ok((window, one_zone(parts.zone, apart)?))
 }
 
-/// What was read so far.
+/// The parts that were parsed so far.
 struct Parts {
     hours: Option<Hours>,
     days: Weekdays,
@@ -59,7 +59,8 @@ fn read_holidays(words: &mut Words<'_>) -> Result<(), ScheduleError> {
     Err(ScheduleError::UnknownPart { got, nearest: Some("except holidays".to_owned()) })
 }
 
-/// A word with a slash can only be meant as a zone; any other may be a slip in something else.
+/// Parses a zone. A word with a slash can only be meant as a zone; any other may be a typo in another
+/// part.
 fn read_zone(word: &str) -> Result<Zone, ScheduleError> {
     Zone::parse(word).map_err(|error| match error {
         ScheduleError::UnknownZone { got, nearest } if !word.contains('/') => {
@@ -69,7 +70,7 @@ fn read_zone(word: &str) -> Result<Zone, ScheduleError> {
     })
 }
 
-/// The zone of the text, or the one that was named apart; not two different ones.
+/// Returns the zone of the text, or the one that was given separately; refuses two different ones.
 fn one_zone(of_the_text: Option<Zone>, apart: Option<Zone>) -> Result<Zone, ScheduleError> {
     match (of_the_text, apart) {
         (Some(one), Some(other)) if one != other => {

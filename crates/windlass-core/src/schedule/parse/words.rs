@@ -2,23 +2,24 @@
 
 use std::collections::VecDeque;
 
-/// How many words at the front of a cron expression are its fields.
+/// The number of words at the front of a cron expression that are its fields.
 pub(super) const CRON_FIELDS: usize = 5;
 
-/// The words that are left.
+/// The remaining words.
 pub(super) struct Words<'a> {
     pub(super) left: VecDeque<&'a str>,
 }
 
 impl<'a> Words<'a> {
-    /// Commas part words too, but in the fields of a cron expression they make lists.
+    /// Splits a text. Commas separate words too, but in the fields of a cron expression they form lists.
     pub(super) fn of(text: &'a str) -> Self {
         let fields: Vec<_> = text.split_whitespace().collect();
         let is_cron = looks_like_cron(text);
         let kept = if is_cron { fields.len().min(CRON_FIELDS) } else { 0 };
         let rest = fields[kept..].iter().flat_map(|word| word.split(',')).filter(|word| !word.is_empty());
         let mut kept = fields[..kept].to_vec();
-        // Behind the last field a comma parts it from what follows; behind another one a number is missing.
+        // After the last field a comma separates it from the next word; after another field a number is
+        // missing.
         if let [_, _, _, _, last] = &mut kept[..] {
             *last = last.strip_suffix(',').unwrap_or(last);
         }
@@ -29,7 +30,7 @@ impl<'a> Words<'a> {
         self.left.pop_front()
     }
 
-    /// The next word, or nothing at the end.
+    /// Returns the next word, or an empty text at the end.
     pub(super) fn peek(&self) -> &'a str {
         self.left.front().copied().unwrap_or("")
     }
@@ -39,7 +40,7 @@ impl<'a> Words<'a> {
             && self.left.iter().zip(wanted).all(|(word, wanted)| word.eq_ignore_ascii_case(wanted))
     }
 
-    /// Takes a word if it is the next one, and tells whether it was.
+    /// Takes a word if it is the next one, and returns whether it was.
     pub(super) fn skip(&mut self, word: &str) -> bool {
         let is_there = self.peek().eq_ignore_ascii_case(word);
         if is_there {
@@ -48,7 +49,7 @@ impl<'a> Words<'a> {
         is_there
     }
 
-    /// Takes words as long as they can be read.
+    /// Takes words as long as they can be parsed.
     pub(super) fn take_while<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Vec<T> {
         let mut taken = Vec::new();
         while let Some(value) = self.left.front().and_then(|word| read(word)) {

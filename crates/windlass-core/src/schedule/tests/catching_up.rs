@@ -1,4 +1,4 @@
-//! Ticks that nobody saw.
+//! Ticks that no process noticed in time.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn missed_ticks_run_as_one_by_default() {
     let due = due("every 5m", CatchUp::default(), LAST, "2027-06-01T10:02:00Z");
     assert_eq!(times(&due), ["10:00:00"]);
     assert_eq!(due.missed, Tally { count: 12, first: Some(at("2027-06-01T09:05:00Z")) });
-    assert_eq!(due.dropped, Tally::default(), "one runs for all");
+    assert_eq!(due.dropped, Tally::default(), "one tick runs in place of all");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_tick_in_time_runs_for_the_missed_ones_too() {
 fn skip_drops_them_and_says_how_many() {
     let due = due("every 5m", policy(Missed::Skip), LAST, "2027-06-01T10:02:00Z");
     assert_eq!((times(&due), due.missed.count, due.dropped.count), (vec![], 12, 12));
-    assert_eq!(due.decided_until, at("2027-06-01T10:02:00Z"), "they are not looked at again");
+    assert_eq!(due.decided_until, at("2027-06-01T10:02:00Z"), "they are not checked again");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_is_later_than_the_lateness_does_not_run_within_the_grace_either() {
 #[test]
 fn every_tick_that_is_seen_within_the_grace_runs_under_every_policy() {
     for missed in [Missed::Skip, Missed::RunOnce, Missed::RunAll] {
-        // As long as it takes until another leads.
+        // This is the time until another process leads.
         let seen = due("every 5s", policy(missed), LAST, "2027-06-01T09:00:11Z");
         assert_eq!(times(&seen), ["09:00:05", "09:00:10"], "{missed:?}");
         assert_eq!((seen.missed.count, seen.dropped.count), (0, 0), "{missed:?}");
@@ -170,7 +170,7 @@ fn a_long_grace_loses_nothing_without_saying_so() {
 fn what_run_all_leaves_out_is_told() {
     let two = CatchUp { limit: 2, ..policy(Missed::RunAll) };
     let due = due("every 15m", two, LAST, "2027-06-01T10:00:10Z");
-    assert_eq!(times(&due), ["09:30:00", "09:45:00", "10:00:00"], "two that were missed, and one in time");
+    assert_eq!(times(&due), ["09:30:00", "09:45:00", "10:00:00"], "two missed ticks, and one in time");
     assert_eq!(due.dropped, Tally { count: 1, first: Some(at("2027-06-01T09:15:00Z")) });
 }
 

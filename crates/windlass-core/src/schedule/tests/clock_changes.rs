@@ -1,4 +1,4 @@
-//! The days on which clocks change, in every zone in which they do.
+//! Clock changes in every zone that has them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::*;
 const NONE: fn() -> Holidays = Holidays::default;
 const HALF_A_DAY: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// All changes of all zones from 2020 to 2037.
+/// Returns all changes of all zones from 2020 to 2037.
 fn all_changes() -> Vec<(Zone, ClockChange)> {
     let (from, until) = (at("2020-01-01T00:00:00Z"), at("2038-01-01T00:00:00Z"));
     let zones = Zone::names().into_iter().filter_map(|name| Zone::parse(&name).ok());
@@ -21,13 +21,13 @@ fn all_changes() -> Vec<(Zone, ClockChange)> {
     changes
 }
 
-/// The time of day that a clock shows that is `seconds` east of UTC.
+/// Returns the time of day that a clock shows `seconds` east of UTC.
 fn shown(instant: Timestamp, seconds: i32) -> String {
     let local = Timestamp::from_micros(instant.as_micros() + i64::from(seconds) * 1_000_000);
     local.to_string()[11..16].to_owned()
 }
 
-/// Half of what clocks are set by, in whole minutes.
+/// Returns half of the size of a change, in whole minutes.
 fn half(change: &ClockChange) -> Duration {
     Duration::from_secs(u64::from(change.forward_s().unsigned_abs()) / 120 * 60)
 }
@@ -169,11 +169,11 @@ fn beats_stay_in_order_where_clocks_went_back_over_midnight() {
 fn a_change_says_what_clocks_show_before_and_after() {
     let new_york = Zone::parse("America/New_York").unwrap();
     let changes = new_york.clock_changes(at("2027-03-12T00:00:00Z"), at("2027-12-01T00:00:00Z"), 10);
-    let told: Vec<_> =
+    let listed: Vec<_> =
         changes.iter().map(|change| (change.at.to_string(), change.from_to(), change.forward_s())).collect();
     let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
     assert_eq!(
-        told,
+        listed,
         [
             ("2027-03-14T07:00:00.000Z".to_owned(), pair("02:00", "03:00"), 3600),
             ("2027-11-07T06:00:00.000Z".to_owned(), pair("02:00", "01:00"), -3600)

@@ -1,4 +1,4 @@
-//! Ranges that have passed.
+//! Backfills of ranges that have passed.
 
 use super::*;
 use crate::limits::BACKFILL_MAX;

@@ -1,4 +1,4 @@
-//! Whatever is typed, nothing panics, and what is taken keeps its promises.
+//! Whatever text comes, nothing panics, and accepted schedules keep their promises.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::super::catch_up::before;
 use super::*;
 use crate::limits::{CATCH_UP_MAX, MISSED_COUNTED_MAX, SCHEDULE_SEARCH_MAX};
 
-/// Pieces of which schedules are made, and some that should not be there.
+/// Parts of schedules, and some invalid parts.
 const PIECES: [&str; 64] = [
     "*",
     "*/5",
@@ -83,7 +83,7 @@ fn pieces() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-/// Made to be right more often than not.
+/// Generates schedules that are valid more often than not.
 fn likely() -> impl Strategy<Value = String> {
     let field = |max: u8| {
         prop_oneof![
@@ -118,13 +118,13 @@ fn keeps_its_promises(text: &str) -> Result<(), TestCaseError> {
     for tick in schedule.ticks_after(before, &holidays).take(30) {
         prop_assert!(tick > before, "{} in {}", tick, canonical);
         let again = schedule.ticks_after(before, &holidays).next();
-        prop_assert_eq!(again, Some(tick), "asked anew at {} of {}", before, canonical);
+        prop_assert_eq!(again, Some(tick), "searched again at {} of {}", before, canonical);
         before = tick;
     }
     Ok(())
 }
 
-/// In the calendar, around its ends, and far outside.
+/// Generates instants in the calendar, around its ends, and far outside.
 fn instants() -> impl Strategy<Value = Timestamp> {
     const YEAR: i64 = 366 * 24 * 3_600 * 1_000_000;
     let inside = -9_900 * YEAR..7_900 * YEAR;
@@ -138,7 +138,7 @@ fn instants() -> impl Strategy<Value = Timestamp> {
     micros.prop_map(Timestamp::from_micros)
 }
 
-/// From 2026 to 2036, to the second.
+/// Generates instants from 2026 to 2036, to the second.
 fn of_our_time() -> impl Strategy<Value = Timestamp> {
     (1_767_225_600_i64..2_082_758_400).prop_map(|second| Timestamp::from_micros(second * 1_000_000))
 }
@@ -154,10 +154,14 @@ fn decides_between(schedule: &Schedule, last: Timestamp, now: Timestamp) -> Resu
         let all_are_told = now.since(last) < SCHEDULE_SEARCH_MAX && due.dropped.count < MISSED_COUNTED_MAX;
         let in_time = schedule.ticks_between(last.max(before(now.minus(policy.grace))), now, &none);
         let in_time = if due.decided_until == now { in_time.take(CATCH_UP_MAX as usize).count() } else { 0 };
-        prop_assert!(due.run.len() >= in_time, "{} of {} that were seen in time run", due.run.len(), in_time);
+        prop_assert!(due.run.len() >= in_time, "{} of {} ticks noticed in time run", due.run.len(), in_time);
         if missed == Missed::RunAll && due.decided_until == now && all_are_told {
             let all = schedule.ticks_between(last, now, &none).count();
-            prop_assert_eq!(due.run.len() + due.dropped.count as usize, all, "each runs or is told");
+            prop_assert_eq!(
+                due.run.len() + due.dropped.count as usize,
+                all,
+                "each tick runs or is counted as dropped"
+            );
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What can be written, and the one text that it becomes.
+//! The accepted ways to write a schedule, and the one canonical text of each.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What cannot be a schedule is refused before anything is stored, with what to do.
+//! A text that is no schedule is refused before anything is stored, with what to do.
 
 use super::*;
 

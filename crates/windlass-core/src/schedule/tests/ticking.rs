@@ -1,4 +1,4 @@
-//! When schedules run on days on which clocks are left alone.
+//! The ticks of schedules on days without clock changes.
 
 use super::*;
 
@@ -103,7 +103,7 @@ fn days_of_cron_are_those_of_every_cron() {
         let ticks = next(text, "2027-01-01T12:00:00Z", count);
         ticks.iter().map(|tick| tick[5..10].to_owned()).collect()
     };
-    // 13 August 2027 is a Friday. Either field is enough if both say something.
+    // 13 August 2027 is a Friday. A match of either field is enough if both are restricted.
     assert_eq!(days("0 0 13 8 5", 5), ["08-06", "08-13", "08-20", "08-27", "08-04"]);
     assert_eq!(days("0 0 13 * *", 2), ["01-13", "02-13"]);
     // A field that begins with a star narrows the other one.

@@ -1,4 +1,5 @@
-//! Appointments: dates and times on paper, of which each has one instant. They come in the same order.
+//! Appointments: civil dates and times, each of which has one instant. The instants come in the same
+//! order.
 
 use jiff::Timestamp as Moment;
 use jiff::civil::Date;
@@ -6,13 +7,13 @@ use jiff::civil::Date;
 use super::Search;
 use crate::schedule::TimeOfDay;
 
-/// A walk through dates and times.
+/// An iteration over dates and times.
 #[derive(Debug)]
 pub(super) struct Appointments {
     /// The times of a day, in order.
     times: Vec<TimeOfDay>,
     date: Date,
-    /// Which of the times is next.
+    /// The index of the next time.
     next: usize,
 }
 
@@ -28,15 +29,15 @@ impl Appointments {
             {
                 return Some(tick);
             }
-            self.turn_the_page(search)?;
+            self.move_to_next_date(search)?;
         }
     }
 
-    /// Several times in one gap have one instant, and make one tick.
+    /// Returns the next tick of the date. Several times in one gap have one instant, and make one tick.
     fn next_today(&mut self, search: &Search<'_>) -> Option<Moment> {
         while let Some(time) = self.times.get(self.next).copied() {
             self.next += 1;
-            // Whether it is open is quickly said; what instant it is costs a search in the zone's data.
+            // The check whether it is open is cheap; the instant costs a search in the zone's data.
             if search.is_open(self.date, time)
                 && let Some(tick) = search.schedule.zone.first(time.on(self.date)?)
                 && tick > search.after
@@ -47,8 +48,8 @@ impl Appointments {
         None
     }
 
-    /// On to the next date, unless all of it lies past the end.
-    fn turn_the_page(&mut self, search: &Search<'_>) -> Option<()> {
+    /// Moves to the next date, unless all of it lies past the end.
+    fn move_to_next_date(&mut self, search: &Search<'_>) -> Option<()> {
         (self.date, self.next) = (search.following(self.date)?, 0);
         let starts = search.schedule.zone.first(TimeOfDay::MIDNIGHT.on(self.date)?)?;
         (starts <= search.until).then_some(())

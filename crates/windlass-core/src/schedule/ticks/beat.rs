@@ -1,4 +1,4 @@
-//! Beats: a tick whenever the clock shows a time that fits.
+//! Beats: a tick whenever the clock shows a matching time.
 
 use jiff::Timestamp as Moment;
 use jiff::civil::DateTime;
@@ -7,15 +7,16 @@ use super::Search;
 use crate::schedule::TimeOfDay;
 use crate::schedule::zone::just_after;
 
-/// A beat on the face of the clock.
+/// A beat by the time that clocks show.
 #[derive(Debug)]
-pub(super) struct Liveness {
-    /// The times that fit, in order.
+pub(super) struct Beat {
+    /// The matching times, in order.
     pub(super) times: Vec<TimeOfDay>,
 }
 
-impl Liveness {
-    /// Between two changes of clocks they run evenly, so there the search is one on paper.
+impl Beat {
+    /// Returns the next tick. Between two clock changes, clocks run evenly, so there the search works on
+    /// civil dates and times.
     pub(super) fn next(&self, search: &Search<'_>) -> Option<Moment> {
         let zone = &search.schedule.zone;
         let mut from = just_after(search.after);
@@ -35,7 +36,7 @@ impl Liveness {
         None
     }
 
-    /// The first fitting date and time at or after one and no later than another.
+    /// Returns the first matching date and time at or after one and no later than another.
     fn next_on_paper(&self, search: &Search<'_>, first: DateTime, last: DateTime) -> Option<DateTime> {
         let mut date = first.date();
         while date <= last.date() {

@@ -20,7 +20,8 @@ impl Interval {
         Self { from: within_calendar(from), interval }
     }
 
-    /// The first of `from`, `from + interval`, `from + 2 × interval` … after an instant, if the calendar has it.
+    /// Returns the first of `from`, `from + interval`, `from + 2 × interval` … after an instant, if the
+    /// calendar has it.
     pub(super) fn after(&self, after: Moment) -> Option<Moment> {
         if after < self.from {
             return Some(self.from);
@@ -34,10 +35,11 @@ impl Interval {
 /// Intervals that count from each opening of a window.
 #[derive(Debug)]
 pub(super) struct Openings {
-    /// The date on which the next window is looked for; nothing past the end of the calendar.
+    /// The date from which the next window is searched; `None` past the end of the calendar.
     date: Option<Date>,
     interval: SignedDuration,
-    /// The window that is looked at. It is kept, since what it costs to find is paid for each of its ticks otherwise.
+    /// The current window. It is cached, since otherwise the cost of finding it is paid for each of its
+    /// ticks.
     opening: Option<Opening>,
 }
 
@@ -64,15 +66,15 @@ impl Openings {
     }
 }
 
-/// One time that a window is open.
+/// One time during which a window is open.
 #[derive(Debug)]
 struct Opening {
     opens: Moment,
-    /// The instant that stands for its closing time.
+    /// The instant of its closing time.
     closes: Moment,
     /// The last instant that belongs to it.
     last: Moment,
-    /// Whether clocks are changed while it is open, and may show times outside of it.
+    /// Whether clocks change while it is open, and may show times outside it.
     has_detour: bool,
 }
 
@@ -82,7 +84,7 @@ impl Opening {
         search.schedule.zone.first(opens.on(date)?)
     }
 
-    /// Nothing past the end of the calendar.
+    /// Returns the opening on a date; `None` past the end of the calendar.
     fn on(date: Date, search: &Search<'_>) -> Option<Self> {
         let zone = &search.schedule.zone;
         let window = &search.schedule.window;
@@ -110,8 +112,9 @@ impl Opening {
         None
     }
 
-    /// When clocks go back, they may show times before the opening or after the closing in between. Only the instants
-    /// that stand for these two may show something else, when those are left out.
+    /// Whether the window is open at a tick. When clocks go back, they may in between show times before
+    /// the opening or after the closing. Only at the instants of the opening and the closing may clocks
+    /// show another time, if those times are left out.
     fn is_open_at(&self, tick: Moment, search: &Search<'_>) -> bool {
         !self.has_detour
             || tick == self.opens
@@ -120,21 +123,23 @@ impl Opening {
     }
 }
 
-/// The end of a day is where the next begins. A time that is shown twice closes the second time.
+/// Returns when the window closes. The end of a day is where the next begins. A time that is shown twice
+/// closes the second time.
 fn closes(zone: &Zone, time: TimeOfDay, date: Date, has_hours: bool) -> Option<Moment> {
     let shown = time.on(date)?;
     if has_hours { zone.last(shown) } else { zone.first(shown) }
 }
 
-/// A window ends when the next one opens: where clocks go back it might close later, and what the next one does from
-/// its opening on would be lost.
+/// Returns the instant before the next window opens. A window ends there: where clocks go back it might
+/// close later, and the ticks of the next window from its opening on would be lost.
 fn next_opening(date: Date, search: &Search<'_>) -> Option<Moment> {
     let window = &search.schedule.window;
     let tomorrow = date.tomorrow().ok().filter(|date| window.opens_on(*date, search.holidays))?;
     Opening::begins(tomorrow, search).map(just_before)
 }
 
-/// Nothing runs on a holiday, nor in a window that opened the evening before.
+/// Returns the instant before a holiday begins. Nothing runs on a holiday, not even in a window that
+/// opened the evening before.
 fn start_of_holiday(opened: Date, closes_on: Date, search: &Search<'_>) -> Option<Moment> {
     let is_holiday = closes_on != opened && search.schedule.window.is_holiday(closes_on, search.holidays);
     let starts = is_holiday.then(|| TimeOfDay::MIDNIGHT.on(closes_on)).flatten()?;

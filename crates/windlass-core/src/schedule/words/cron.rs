@@ -4,7 +4,7 @@ use super::{LISTED_MAX, list, number_words, runs};
 use crate::schedule::cron::{Counted, Cron, MONTHS};
 use crate::schedule::{TimeOfDay, Weekdays, weekdays};
 
-/// At which times of day. `every_day` says that no day is left out.
+/// Describes the times of day. `every_day` says that no day is left out.
 pub(super) fn times(cron: &Cron, every_day: bool) -> String {
     let minutes: Vec<_> = cron.minute.values().collect();
     let even = cron.minute.star_step().filter(|step| 60 % step == 0);
@@ -57,7 +57,7 @@ fn hours(cron: &Cron) -> String {
     format!("the hours {}", number_words(cron.hour.values()))
 }
 
-/// On which days; nothing if on all.
+/// Describes the days; empty if it runs on all days.
 pub(super) fn days(cron: &Cron) -> String {
     let (by_month, by_week) = (month_days(cron), week_days(cron));
     let days = match (by_month.is_empty(), by_week.is_empty()) {

@@ -1,4 +1,4 @@
-//! Jobs on their way, column by column, as statements take them.
+//! Moves of jobs, column by column, as statements take them.
 
 use windlass_core::clock::Timestamp;
 use windlass_core::triggers::rules::{JobStanding, marks};
@@ -17,7 +17,8 @@ pub(super) struct Common {
     pub(super) holds: Vec<i32>,
     pub(super) last_errors: Vec<Option<String>>,
     pub(super) settled_by: Vec<Option<Bits>>,
-    /// Whether each held drains and holds them no more: those that do not wait for retries, and those that do.
+    /// Whether each job held up completion triggers and does so no more: triggers that do not wait for
+    /// retries, and those that do.
     pub(super) frees: Vec<bool>,
     pub(super) frees_patient: Vec<bool>,
 }
@@ -45,7 +46,7 @@ impl Common {
     }
 }
 
-/// When jobs ended, which may have been reported late.
+/// The times at which jobs ended, which may have been reported late.
 pub(super) fn ended_at(moves: &[Move], now: Timestamp) -> Vec<Instant> {
     moves.iter().map(|job| Instant(now.minus(job.parting.ended_ago))).collect()
 }

@@ -1,4 +1,4 @@
-//! A dead letter starts over: it waits again, with fresh counters and its key.
+//! Starting over: a dead job waits again, with fresh counters and its key.
 
 use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
@@ -19,8 +19,8 @@ use super::{EndedAttempt, names};
 use crate::kit::{JobOptions, parse_error};
 
 impl Store {
-    /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked. One with a
-    /// ordering key waits in its line.
+    /// Starts a dead job over with fresh counters, and gives it its key again. The caller has locked its
+    /// key. A job with an ordering key waits for its turn.
     pub(in crate::postgres) async fn start_over(
         &self,
         tx: &Tx,
@@ -59,7 +59,7 @@ impl Store {
         Ok(())
     }
 
-    /// A dead letter, locked, as far as starting it over or discarding it needs to know.
+    /// Locks a dead job, and reads the fields that starting it over or discarding it needs.
     pub(in crate::postgres) async fn dead_letter(
         &self,
         tx: &Tx,
@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// A dead letter, as far as starting it over or discarding it needs to know.
+/// A dead job, with the fields that starting it over or discarding it needs.
 #[derive(Debug)]
 pub(in crate::postgres) struct DeadLetter {
     pub(in crate::postgres) job_type: TypeName,

@@ -1,4 +1,4 @@
-//! Lines, looks and turns, without a store.
+//! Fairness keys, scans for them, and turns, without a store.
 
 use super::super::claim_cursor::before_all;
 use super::turns::LINES_NAMED_MIN;
@@ -38,7 +38,7 @@ fn lines_are_looked_for_at_first_a_few_times_a_second_and_when_something_was_put
     assert!(lines.wants_look(start, store));
     let took = Duration::from_millis(1);
     lines.begin_look(start);
-    assert!(!lines.wants_look(start, store), "one is under way");
+    assert!(!lines.wants_look(start, store), "a scan is under way");
     lines.end_look(start - took, start, store);
     lines.found(Priority::NORMAL, line("a"));
     let at = |millis| start + Duration::from_millis(millis);
@@ -46,7 +46,7 @@ fn lines_are_looked_for_at_first_a_few_times_a_second_and_when_something_was_put
     assert!(lines.wants_look(at(100), store));
     assert!(lines.wants_look(at(50), store.plus(Duration::from_secs(60))), "the store's clock was moved");
     lines.put_back(Priority::NORMAL, before_all(store.plus(took)), store);
-    assert!(!lines.wants_look(at(1), store), "it is not due");
+    assert!(!lines.wants_look(at(1), store), "the job is not due");
     lines.put_back(Priority::NORMAL, before_all(store), store);
     assert!(lines.wants_look(at(1), store));
 }
@@ -61,9 +61,12 @@ fn looks_take_a_twentieth_of_the_time_whatever_they_take_and_whoever_tells_of_so
     let wants = |lines: &Lines, secs| {
         lines.wants_look(start + Duration::from_secs(30 + secs), store.plus(Duration::from_secs(secs)))
     };
-    assert!(!wants(&lines, 599) && wants(&lines, 600), "also one that failed has taken its time");
+    assert!(!wants(&lines, 599) && wants(&lines, 600), "also a failed scan has taken its time");
     lines.told();
-    assert!(!wants(&lines, 594) && wants(&lines, 596), "what was told of comes only a little sooner");
+    assert!(
+        !wants(&lines, 594) && wants(&lines, 596),
+        "after a notification the scan comes only a little sooner"
+    );
     lines.notified = false;
     lines.ring(Priority::NORMAL).looked_up_to(line("a"));
     assert!(!wants(&lines, 594) && wants(&lines, 596), "and so does the next page");
@@ -82,11 +85,11 @@ fn a_claim_with_little_room_names_many_lines_and_goes_on_behind_the_one_that_had
     let brought = Found::from([((priority, line("s02")), (1, place))]);
     lines.note(&turns, &brought, true, false);
     let known = lines.ring(priority).lines().count();
-    assert_eq!(known, 38, "two had nothing, and nobody knows of those behind");
+    assert_eq!(known, 38, "two had nothing, and those behind are unknown");
     assert_eq!(lines.ring(priority).next(1), [line("s03")]);
     turns.rounds = ROUNDS_MAX - 1;
     let spans = turns.next_spans(&mut lines, &[FIRST], &group, 1).unwrap();
-    assert_eq!(spans.told(), [(i16::from(priority.level()), None, 1)], "the last round is for everybody");
+    assert_eq!(spans.told(), [(i16::from(priority.level()), None, 1)], "the last round takes any key");
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_line_is_read_from_where_its_claims_are_and_again_from_where_something_was_p
     lines.took(Priority::NORMAL, &line("a"), 5, place, now);
     assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
     assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), FIRST);
-    assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
+    assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "no key is known to have jobs");
     lines.found(Priority::NORMAL, line("a"));
     assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
     lines.put_back(Priority::NORMAL, before_all(Timestamp::from_micros(50)), Timestamp::from_micros(90));
@@ -135,5 +138,5 @@ fn a_line_is_read_from_where_its_claims_are_and_again_from_where_something_was_p
     lines.found(Priority::NORMAL, line("b"));
     assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FIRST));
     lines.ring(Priority::NORMAL).looked_up_to(line("b"));
-    assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "there may be more lines");
+    assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "there may be more keys");
 }

@@ -1,4 +1,4 @@
-//! Whose turn it is: what a claim asks of lines, and in which order what they brought is started.
+//! Turns: what a claim asks of each fairness key, and in which order the claimed jobs start.
 
 use std::collections::HashMap;
 use std::time::Instant as Moment;
@@ -12,37 +12,40 @@ use crate::postgres::claim_cursor::Place;
 use crate::postgres::claim_ranges::{ClaimRanges, RangeLines};
 use crate::postgres::row::Reading;
 
-/// Rounds of a claim in which what some could not use goes to others. The last asks for whatever is there.
+/// Rounds of a claim in which the unused portions of some keys go to others. The last round claims any job.
 pub(super) const ROUNDS_MAX: u32 = 50;
-/// So many lines are named by a statement whatever the room, since many may have been used up by other processes; twice as many in
-/// each round, up to so many times. The statement stops at the first that have something.
+/// A statement names at least this number of keys whatever the room, since other processes may have used up
+/// many. It names twice as many in each round, doubled at most this often. The statement stops at the first
+/// that have something.
 pub(super) const LINES_NAMED_MIN: usize = 32;
 const NAMED_DOUBLED_MAX: u32 = 4;
 
-/// What a claim by turns asks for, statement by statement: as long as lines of a priority have something, those; then what is left
-/// of it, together with the next. So no priority goes before a more urgent one, and no two ranges of a statement overlap.
+/// What a claim by turns asks for, statement by statement. As long as fairness keys of a priority have
+/// something, a statement asks for those; then for what is left of the priority, together with the next. So
+/// no priority goes before a more urgent one, and no two ranges of a statement overlap.
 #[derive(Debug, Default)]
 pub(in crate::postgres) struct Turns {
-    /// The lines that were asked, and when in the order of their turns.
+    /// The fairness keys that statements named, with their position in the order of turns.
     seats: HashMap<(Priority, Line), usize>,
-    /// What the last statement asked of lines.
+    /// The keys that the last statement named, with their portions.
     pub(super) dealt: Vec<(Line, u32)>,
-    /// Whether more were named than there was room for.
+    /// Whether it named more keys than there was room for.
     pub(super) has_spare: bool,
     /// How many statements were made.
     pub(super) rounds: u32,
     pub(super) of: Option<Priority>,
-    /// How many priorities of the group were asked for all they have.
+    /// How many priorities of the group were asked for all their jobs.
     pub(super) done: usize,
 }
 
 impl Turns {
-    /// Where a claimed job stands among those of its priority: the first of each line come first.
+    /// The position of a claimed job's key in the turns of its priority: the first job of each key comes
+    /// first.
     fn seat(&self, job: &(Priority, Line)) -> usize {
         self.seats.get(job).copied().unwrap_or(usize::MAX)
     }
 
-    /// Puts what was claimed in the order in which it is to be started. It is sorted by priority and due time.
+    /// Sorts claimed jobs by the order in which they start. They come in sorted by priority and due time.
     pub(in crate::postgres) fn put_in_order(&self, readings: &mut Vec<(bool, Reading)>) {
         let mut ranks: HashMap<(Priority, Line), usize> = HashMap::new();
         let mut keyed: Vec<_> = std::mem::take(readings)
@@ -64,7 +67,7 @@ impl Turns {
         readings.extend(keyed.into_iter().map(|(_, _, reading)| reading));
     }
 
-    /// The next ranges, if there are any.
+    /// Returns the next ranges, if there are any.
     pub(super) fn next_spans(
         &mut self,
         lines: &mut Lines,
@@ -95,7 +98,8 @@ impl Turns {
         (!spans.is_empty()).then_some(spans)
     }
 
-    /// Gives each its portion. With little room others are named besides, in case that the first have nothing.
+    /// Gives each key its portion. With little room it names other keys besides, in case the first have
+    /// nothing.
     fn deal(&mut self, ring: &mut Ring, room: u32) {
         let named = LINES_NAMED_MIN << (self.rounds - 1).min(NAMED_DOUBLED_MAX);
         let next = ring.next(named);
@@ -104,7 +108,7 @@ impl Turns {
             if self.has_spare { next.into_iter().map(|line| (line, 1)).collect() } else { ring.deal(room) };
     }
 
-    /// How many of the lines that were named the statement came to: it stops where there is no more room.
+    /// How many of the named keys the statement reached: it stops where there is no more room.
     pub(super) fn asked(&self, brought: &Found, priority: Priority, is_full: bool) -> usize {
         if !is_full {
             return self.dealt.len();

@@ -12,7 +12,7 @@ const SECOND: Source = (
      ALTER TABLE windlass.queues ADD COLUMN note text NOT NULL DEFAULT 'none';",
 );
 
-/// The same, with a statement at its end that fails.
+/// A second migration with a statement at its end that fails.
 const BROKEN: Source = (
     2,
     "broken",
@@ -32,14 +32,14 @@ fn with(second: Source) -> Vec<Source> {
 }
 
 /// A schema of its own for one test.
-struct Place {
+struct Fixture {
     client: tokio_postgres::Client,
     url: String,
     schema: String,
 }
 
-impl Place {
-    /// Without any table.
+impl Fixture {
+    /// A schema without any table.
     async fn empty() -> Self {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
         let schema = format!("migrate_{:016x}", fastrand::u64(..));
@@ -48,19 +48,19 @@ impl Place {
         Self { client, url, schema }
     }
 
-    /// As today's version makes it, with one waiting job.
+    /// A schema as today's version creates it, with one waiting job.
     async fn of_today() -> Self {
-        let place = Self::empty().await;
-        place.apply(MIGRATIONS).await.expect("a fresh schema");
-        place.client.batch_execute(&in_schema(ROWS, &place.schema)).await.unwrap();
-        place
+        let fixture = Self::empty().await;
+        fixture.apply(MIGRATIONS).await.expect("a fresh schema");
+        fixture.client.batch_execute(&in_schema(ROWS, &fixture.schema)).await.unwrap();
+        fixture
     }
 
     fn options(&self) -> PostgresOptions {
         PostgresOptions { schema: self.schema.clone(), listen: false, ..PostgresOptions::default() }
     }
 
-    /// Versions of the migrations that were applied.
+    /// Applies migrations, and returns their versions.
     async fn apply(&self, sources: &[Source]) -> Result<Vec<u32>, EngineError> {
         let conn = connect(&self.url, &self.options()).await?;
         let applied = apply_from(sources, &conn, &self.schema).await?;
@@ -88,88 +88,88 @@ impl Place {
 
 #[tokio::test]
 async fn a_second_migration_runs_on_the_schema_of_today_and_keeps_its_rows() {
-    let place = Place::of_today().await;
-    assert_eq!(place.apply(&with(SECOND)).await.unwrap(), [2]);
-    place.assert_second_ran_once().await;
-    assert_eq!(place.jobs().await, 1);
-    assert_eq!(place.number("SELECT count(*) FROM windlass.queues WHERE note = 'none'").await, 1);
+    let fixture = Fixture::of_today().await;
+    assert_eq!(fixture.apply(&with(SECOND)).await.unwrap(), [2]);
+    fixture.assert_second_ran_once().await;
+    assert_eq!(fixture.jobs().await, 1);
+    assert_eq!(fixture.number("SELECT count(*) FROM windlass.queues WHERE note = 'none'").await, 1);
 }
 
 #[tokio::test]
 async fn a_fresh_schema_gets_all_migrations_in_order_and_a_second_run_finds_none_pending() {
-    let place = Place::empty().await;
-    assert_eq!(place.apply(&with(SECOND)).await.unwrap(), [1, 2]);
-    assert_eq!(place.apply(&with(SECOND)).await.unwrap(), [0; 0]);
-    place.assert_second_ran_once().await;
+    let fixture = Fixture::empty().await;
+    assert_eq!(fixture.apply(&with(SECOND)).await.unwrap(), [1, 2]);
+    assert_eq!(fixture.apply(&with(SECOND)).await.unwrap(), [0; 0]);
+    fixture.assert_second_ran_once().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_processes_that_migrate_at_once_apply_the_second_migration_once() {
-    let place = std::sync::Arc::new(Place::of_today().await);
+    let fixture = std::sync::Arc::new(Fixture::of_today().await);
     let open = |_| {
-        let place = place.clone();
-        tokio::spawn(async move { place.apply(&with(SECOND)).await })
+        let fixture = fixture.clone();
+        tokio::spawn(async move { fixture.apply(&with(SECOND)).await })
     };
     for opener in (0..20).map(open).collect::<Vec<_>>() {
         opener.await.unwrap().expect("the schema is brought up to date");
     }
-    place.assert_second_ran_once().await;
-    assert_eq!(place.jobs().await, 1);
+    fixture.assert_second_ran_once().await;
+    assert_eq!(fixture.jobs().await, 1);
 }
 
 #[tokio::test]
 async fn a_second_migration_that_fails_leaves_the_first_version_intact() {
-    let place = Place::of_today().await;
-    let error = place.apply(&with(BROKEN)).await.unwrap_err();
+    let fixture = Fixture::of_today().await;
+    let error = fixture.apply(&with(BROKEN)).await.unwrap_err();
     assert!(error.to_string().contains("division by zero"), "{error}");
-    assert_eq!(place.versions().await, [1]);
-    let engine = PostgresEngine::connect(&place.url, place.options()).await.expect("version 1 works");
+    assert_eq!(fixture.versions().await, [1]);
+    let engine = PostgresEngine::connect(&fixture.url, fixture.options()).await.expect("version 1 works");
     drop(engine);
-    assert_eq!(place.apply(&with(SECOND)).await.unwrap(), [2], "no part of the failed one is left");
-    place.assert_second_ran_once().await;
+    assert_eq!(fixture.apply(&with(SECOND)).await.unwrap(), [2], "no part of the failed one is left");
+    fixture.assert_second_ran_once().await;
 }
 
 #[tokio::test]
 async fn an_unknown_newer_version_is_refused_and_left_alone() {
-    let place = Place::of_today().await;
-    place.apply(&with(SECOND)).await.unwrap();
-    let conn = connect(&place.url, &place.options()).await.unwrap();
+    let fixture = Fixture::of_today().await;
+    fixture.apply(&with(SECOND)).await.unwrap();
+    let conn = connect(&fixture.url, &fixture.options()).await.unwrap();
     let refused = [
-        EngineError::from(apply_all(&conn, &place.schema).await.unwrap_err()),
-        EngineError::from(check_applied(&conn, &place.schema).await.unwrap_err()),
-        pending(&place.url, &place.options()).await.unwrap_err(),
-        PostgresEngine::connect(&place.url, place.options()).await.unwrap_err(),
+        EngineError::from(apply_all(&conn, &fixture.schema).await.unwrap_err()),
+        EngineError::from(check_applied(&conn, &fixture.schema).await.unwrap_err()),
+        pending(&fixture.url, &fixture.options()).await.unwrap_err(),
+        PostgresEngine::connect(&fixture.url, fixture.options()).await.unwrap_err(),
     ];
     for error in refused {
         let is_refused =
             matches!(&error, EngineError::Unusable { why } if why.contains("of version 1 or older, got 2"));
         assert!(is_refused, "{error:?}");
     }
-    place.assert_second_ran_once().await;
+    fixture.assert_second_ran_once().await;
 }
 
-/// As during a backup, or while a report reads a table for long.
+/// A backup, or a report that reads a table for long, does the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_migration_waits_for_a_table_others_are_kept_from_it_for_a_second_at_a_time() {
     const LATER: Source =
         (2, "later", "ALTER TABLE windlass.workers ADD COLUMN later integer NOT NULL DEFAULT 0;");
-    let place = std::sync::Arc::new(Place::of_today().await);
-    let schema = &place.schema;
-    let (reader, connection) = tokio_postgres::connect(&place.url, tokio_postgres::NoTls).await.unwrap();
+    let fixture = std::sync::Arc::new(Fixture::of_today().await);
+    let schema = &fixture.schema;
+    let (reader, connection) = tokio_postgres::connect(&fixture.url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     reader.batch_execute(&format!("BEGIN; SELECT count(*) FROM {schema}.workers")).await.unwrap();
-    let migrating = place.clone();
+    let migrating = fixture.clone();
     let migrating = tokio::spawn(async move { migrating.apply(&with(LATER)).await });
     let (mut kept_waiting, beat) = (0, format!("UPDATE {schema}.workers SET beats = beats + 1"));
     while kept_waiting < 2 {
-        let asked = std::time::Instant::now();
-        place.client.batch_execute(&beat).await.unwrap();
-        kept_waiting += u32::from(asked.elapsed() > Duration::from_millis(300));
-        assert!(asked.elapsed() < Duration::from_secs(10), "a heartbeat took {:?}", asked.elapsed());
+        let sent = std::time::Instant::now();
+        fixture.client.batch_execute(&beat).await.unwrap();
+        kept_waiting += u32::from(sent.elapsed() > Duration::from_millis(300));
+        assert!(sent.elapsed() < Duration::from_secs(10), "a heartbeat took {:?}", sent.elapsed());
         assert!(!migrating.is_finished(), "a reader has the table open");
     }
     reader.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(migrating.await.unwrap().expect("it goes on by itself"), [2]);
+    assert_eq!(migrating.await.unwrap().expect("the migration goes on when the table is free"), [2]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! The same for the statements inside the SQL functions, which nobody sees from outside: a session of an application, with the
-//! server's own settings, calls all of them, and the server tells how it ran each statement.
+//! Query plans of the statements inside the SQL functions, which cannot be seen from outside. A session of
+//! an application, with the server's own settings, calls all functions, and the server reports how it ran
+//! each statement.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -10,11 +11,12 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 use super::super::sql::in_schema;
 use super::{Env, FILL, Index, Step, is_big};
 
-/// Which functions may walk over which table or index from its beginning, by a part of the statement, and why not far.
+/// Statements that may walk over a table or index from its beginning, by a part of their text, and why not
+/// far.
 const MAY_WALK: [(&str, &str, &str); 1] =
-    [("FROM windlass.count_deltas d", "count_deltas", "what is not yet folded is kept short by folding")];
+    [("FROM windlass.count_deltas d", "count_deltas", "rolling up keeps this table short")];
 
-/// What is there besides what the other test fills in: a dead letter and three running jobs, each with a key or without.
+/// Rows besides those of the other test: dead and running jobs, some of them with a key.
 const MORE: &str = "
 SELECT setval('windlass.job_ids', 3000000);
 INSERT INTO windlass.queues (name, spec, priority, capacity) VALUES ('small', '{}', 5, 1000);
@@ -38,10 +40,10 @@ INSERT INTO windlass.receipts (request, at) SELECT gen_random_uuid(), now() FROM
 INSERT INTO windlass.job_traces (settled_by, at, jobs) SELECT gen_random_uuid(), now(), ARRAY[n] FROM generate_series(1, 10000) AS n;
 INSERT INTO windlass.attempts (job, started_at, ended_at, worker, number, ending)
 SELECT n, now(), now(), gen_random_uuid(), 1, 'failed' FROM generate_series(1, 10000) AS n;
-INSERT INTO windlass.waiting VALUES ('main', 'nobody', now(), '{work}');
+INSERT INTO windlass.waiting VALUES ('main', 'another', now(), '{work}');
 ANALYZE windlass.delayed_jobs, windlass.delayed_jobs_dlq, windlass.receipts, windlass.job_traces, windlass.attempts;";
 
-/// Each way through each function.
+/// Each path through each function.
 const CALLS: [&str; 20] = [
     "SELECT windlass.enqueue('work')",
     "SELECT windlass.enqueue('small.work', delay => '1 minute', expires_in => '1 hour')",
@@ -68,31 +70,31 @@ const CALLS: [&str; 20] = [
     "SELECT windlass.enqueue('work', key => '53', on_conflict => 'replace', delay => '1 hour')",
 ];
 
-/// The one that is not called: it walks over a day that it drops whole.
+/// The function that is not called: it walks over a day that it drops whole.
 const NOT_CALLED: [&str; 1] = ["drop_partitions"];
 
 #[tokio::test]
 async fn no_statement_inside_a_function_walks_over_a_big_table_or_sorts_part_of_one() {
-    let ground = Env::new().await;
+    let env = Env::new().await;
     let fill = format!("SET statement_timeout = 0; {}{MORE}", FILL.replace("1000000", "100000"));
-    ground.client.batch_execute(&in_schema(&fill, &ground.schema)).await.unwrap();
-    let indexes = ground.indexes().await;
+    env.client.batch_execute(&in_schema(&fill, &env.schema)).await.unwrap();
+    let indexes = env.indexes().await;
     let witness = Witness::new().await;
     witness.client.batch_execute("BEGIN").await.unwrap();
     for call in CALLS {
         witness
             .client
-            .batch_execute(&in_schema(call, &ground.schema))
+            .batch_execute(&in_schema(call, &env.schema))
             .await
             .unwrap_or_else(|error| panic!("{call}: {error:?}"));
     }
-    // Whoever waits is woken at commit, which this brings forward.
+    // Waiting processes are notified at commit, which this brings forward.
     witness.client.batch_execute("SET CONSTRAINTS ALL IMMEDIATE").await.unwrap();
-    assert_eq!(witness.never_called(&ground.schema).await, BTreeSet::from(NOT_CALLED.map(str::to_owned)));
+    assert_eq!(witness.never_called(&env.schema).await, BTreeSet::from(NOT_CALLED.map(str::to_owned)));
     witness.client.batch_execute("ROLLBACK").await.unwrap();
-    let told = witness.told(&ground.schema).await;
-    assert!(told.len() > 60, "each statement is told: {}", told.len());
-    for (text, plan) in &told {
+    let reported = witness.reported(&env.schema).await;
+    assert!(reported.len() > 60, "each statement is reported: {}", reported.len());
+    for (text, plan) in &reported {
         let mut walks = walks(plan, &indexes);
         walks.retain(|walk| {
             !MAY_WALK.iter().any(|(part, over, _)| text.contains(part) && walk.starts_with(over))
@@ -100,7 +102,7 @@ async fn no_statement_inside_a_function_walks_over_a_big_table_or_sorts_part_of_
         assert!(walks.is_empty(), "{walks:?}: {text}");
         assert!(!sorts_part_of_a_big_table(plan), "{text}: {plan}");
     }
-    ground.client.batch_execute(&format!("DROP SCHEMA {} CASCADE", ground.schema)).await.unwrap();
+    env.client.batch_execute(&format!("DROP SCHEMA {} CASCADE", env.schema)).await.unwrap();
 }
 
 fn walks(plan: &Value, indexes: &HashMap<String, Index>) -> Vec<String> {
@@ -114,44 +116,45 @@ fn sorts_part_of_a_big_table(plan: &Value) -> bool {
 
 #[tokio::test]
 async fn a_statement_inside_a_function_that_walks_and_sorts_is_found() {
-    let ground = Env::new().await;
+    let env = Env::new().await;
     let make = "CREATE FUNCTION windlass.bad() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
         PERFORM 1 FROM windlass.delayed_jobs WHERE crashes = 7 ORDER BY failures; END $$";
-    ground.client.batch_execute(&in_schema(make, &ground.schema)).await.unwrap();
+    env.client.batch_execute(&in_schema(make, &env.schema)).await.unwrap();
     let witness = Witness::new().await;
-    witness.client.batch_execute(&in_schema("SELECT windlass.bad()", &ground.schema)).await.unwrap();
-    let told = witness.told(&ground.schema).await;
-    let (_, plan) = told.iter().find(|(text, _)| text.contains("crashes = 7")).expect("it is told");
-    assert_eq!(walks(plan, &ground.indexes().await), ["delayed_jobs"]);
+    witness.client.batch_execute(&in_schema("SELECT windlass.bad()", &env.schema)).await.unwrap();
+    let reported = witness.reported(&env.schema).await;
+    let (_, plan) =
+        reported.iter().find(|(text, _)| text.contains("crashes = 7")).expect("the plan is reported");
+    assert_eq!(walks(plan, &env.indexes().await), ["delayed_jobs"]);
     assert!(sorts_part_of_a_big_table(plan));
 }
 
-/// A session that is told how each statement was run, those inside functions, too.
+/// A session that receives the plan of each statement, also of those inside functions.
 struct Witness {
     client: Client,
-    heard: Arc<Mutex<Vec<String>>>,
+    notices: Arc<Mutex<Vec<String>>>,
 }
 
 impl Witness {
     async fn new() -> Self {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
         let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        let heard = Arc::<Mutex<Vec<String>>>::default();
-        let notes = Arc::clone(&heard);
+        let notices = Arc::<Mutex<Vec<String>>>::default();
+        let received = Arc::clone(&notices);
         tokio::spawn(async move {
             while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 if let AsyncMessage::Notice(notice) = message {
-                    notes.lock().unwrap().push(notice.message().to_owned());
+                    received.lock().unwrap().push(notice.message().to_owned());
                 }
             }
         });
         let settings = "LOAD 'auto_explain'; SET auto_explain.log_nested_statements = on; SET track_functions = 'all';
             SET auto_explain.log_format = 'json'; SET auto_explain.log_level = 'notice'; SET auto_explain.log_min_duration = 0";
         client.batch_execute(settings).await.expect("a server with its usual extensions");
-        Self { client, heard }
+        Self { client, notices }
     }
 
-    /// The functions that look at a table and that nobody has called in this transaction.
+    /// Returns the functions that use a table and that this session has not called in this transaction.
     async fn never_called(&self, schema: &str) -> BTreeSet<String> {
         let text = "SELECT p.proname::text FROM pg_proc p LEFT JOIN pg_stat_xact_user_functions f ON f.funcid = p.oid
             WHERE p.pronamespace = $1::text::regnamespace AND p.prosrc ~* ('(FROM|INTO|UPDATE) ' || $1::text)
@@ -160,19 +163,20 @@ impl Witness {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// The statements of functions that were run so far, written for the schema `windlass`, and their plans.
-    async fn told(&self, schema: &str) -> Vec<(String, Value)> {
+    /// Returns the statements of functions that were run so far, written for the schema `windlass`, and
+    /// their plans.
+    async fn reported(&self, schema: &str) -> Vec<(String, Value)> {
         self.client.batch_execute("SET auto_explain.log_min_duration = -1").await.unwrap();
-        let mut told = Vec::new();
-        for notice in std::mem::take(&mut *self.heard.lock().unwrap()) {
+        let mut reported = Vec::new();
+        for notice in std::mem::take(&mut *self.notices.lock().unwrap()) {
             let Some((_, plan)) = notice.split_once("plan:") else { continue };
             let mut plan: Value = serde_json::from_str(plan).expect("the server writes JSON");
             let text = plan["Query Text"]
                 .as_str()
-                .expect("it tells which")
+                .expect("a plan with its statement")
                 .replace(&format!("{schema}."), "windlass.");
-            told.push((text, plan["Plan"].take()));
+            reported.push((text, plan["Plan"].take()));
         }
-        told
+        reported
     }
 }

@@ -1,9 +1,9 @@
--- apply_dead: jobs that are given up leave for the dead letters, each only while its claim holds or it waited. Answers
--- whether a drain was marked.
+-- apply_dead: moves dead jobs to the dead-letter queue, each only while its claim holds or it waited.
+-- Returns whether a completion trigger was marked.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null   $9 ended at   $10 workers   $11 started at
--- $12 endings   $13 errors of the attempt   $14 outputs   $15 why each is given up   $16 whether each held drains: those that do not
--- wait for retries, and $17 those that do
+-- $12 endings   $13 errors of the attempt   $14 outputs   $15 why each is dead
+-- $16 whether each kept triggers unfinished that do not wait for retries, and $17 triggers that do
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],
@@ -37,7 +37,8 @@ WITH input AS MATERIALIZED (
         SELECT 1 FROM gone g
         WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
             AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
-            -- The job of a drain is not of the group that this drain watches, whichever watches it.
+            -- The job of a trigger does not belong to the group that the trigger watches, whichever trigger
+            -- watches the group.
             AND CASE WHEN g.key LIKE 'trigger/%/%' THEN NOT EXISTS (
                 SELECT 1 FROM windlass.completion_triggers o
                 WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched

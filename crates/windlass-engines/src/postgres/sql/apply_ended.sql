@@ -1,9 +1,12 @@
--- apply_ended: jobs that succeeded or were cancelled leave for the history, if their type keeps one, each only while its
--- claim holds or it waited. Answers whether a drain was marked. A type whose row somebody has deleted keeps what types keep that say nothing of it.
+-- apply_ended: moves jobs that succeeded or were cancelled to the history, if their type keeps one, each
+-- only while its claim holds or it waited. Returns whether a completion trigger was marked. If an operator
+-- has deleted the row of a type, its jobs get the default retention.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
--- $7 errors, or null   $8 the token that settled it, or null; $9 now   by position: $10 workers   $11 started at
+-- $7 errors, or null   $8 the token that settled it, or null; $9 now   by position: $10 workers   $11
+-- started at
 -- $12 endings   $13 errors of the attempt   $14 outputs   $15 states   $16 results   $17 why
--- $18 whether each held drains: those that do not wait for retries, and $19 those that do; $20 ended at
+-- $18 whether each kept triggers unfinished that do not wait for retries, and $19 triggers that do; $20
+-- ended at
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],
@@ -49,7 +52,8 @@ WITH input AS MATERIALIZED (
         SELECT 1 FROM gone g
         WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
             AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
-            -- The job of a drain is not of the group that this drain watches, whichever watches it.
+            -- The job of a trigger does not belong to the group that the trigger watches, whichever trigger
+            -- watches the group.
             AND CASE WHEN g.key LIKE 'trigger/%/%' THEN NOT EXISTS (
                 SELECT 1 FROM windlass.completion_triggers o
                 WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched

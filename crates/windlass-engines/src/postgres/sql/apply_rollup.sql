@@ -1,7 +1,9 @@
--- apply_rollup: totals are booked up to here, what was rolled up goes, and these minutes become what they are; all of it only if nobody has
--- moved the watermark since it was read. Answers a row if it was done.
--- $1 version that was read   $2 version from now on   $3 totals   $4 what was rolled up
--- by position: $5 minutes   $6 queues   $7 types   $8 enqueued   $9 started   $10 succeeded   $11 retried   $12 dead
+-- apply_rollup: moves the watermark, deletes the samples that were rolled up, and stores these rollups. It
+-- does all of it only if no other process has moved the watermark since it was read. Returns a row if it
+-- was done.
+-- $1 version that was read   $2 new version   $3 totals at the watermark   $4 samples that were rolled up
+-- by position: $5 minutes   $6 queues   $7 types   $8 enqueued   $9 started   $10 succeeded   $11 retried
+-- $12 dead
 -- $13 cancelled   $14 waits   $15 runs
 WITH moved AS (
     INSERT INTO windlass.rollup_watermark AS m (one, version, booked) VALUES (true, $2::bigint, $3::text)

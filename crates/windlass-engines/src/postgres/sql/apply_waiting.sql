@@ -1,14 +1,19 @@
--- apply_waiting: jobs wait again, each only while its claim holds or it waited. Those without a fairness key have the empty one where
--- others have fairness keys. Of whom the caller knows the place, the row must still lie there as it was claimed, without a key, an ordering key, a
--- wish that it stop, or a lock. Answers whether a drain was marked, whether all landed, and else which did.
+-- apply_waiting: makes jobs wait again, each only while its claim holds or it waited. Jobs without a
+-- fairness key get the empty key where other jobs have fairness keys. If the caller knows the ctid of a
+-- job, the row must still lie there as it was claimed, without a key, an ordering key, a request to stop,
+-- or a lock. Returns whether a completion trigger was marked, whether all transitions were applied, and
+-- otherwise the ids of those that were applied.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
--- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10 gates
--- $11 whether each held drains and holds them no more: those that do not wait for retries, and $12 those that do
--- $13 places of their rows, or nulls   $14 of the rows whose place is known, one of each page
+-- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10
+-- gates
+-- $11 whether each keeps triggers unfinished no longer, of those that do not wait for retries; $12 of those
+-- that do
+-- $13 ctids of their rows, or nulls   $14 of the rows with a known ctid, one id of each page
 WITH cleared AS MATERIALIZED (
-    -- A page is full once its jobs are claimed: half of it are the rows as they were before. Who comes by an index clears it of those, and
-    -- who comes by a place does not. On a cleared page there is room for what is written below; else each row is locked, moves to
-    -- another page, and costs half as much again.
+    -- A page is full once its jobs are claimed: half of it is the row versions from before. Access through
+    -- an index prunes those, and access by ctid does not. On a pruned page there is room for the row
+    -- versions written below. Otherwise each row is locked, moves to another page, and costs half as much
+    -- again.
     SELECT count(locked_at) AS n FROM windlass.delayed_jobs WHERE id = ANY ($14::bigint[])
 ), input AS MATERIALIZED (
     SELECT i.*, i.known IS NOT NULL AS is_known,
@@ -21,16 +26,17 @@ WITH cleared AS MATERIALIZED (
     UPDATE windlass.delayed_jobs j
     SET scheduled_at = i.due, gate = i.gate, attempts = i.attempts, failures = i.failures, crashes = i.crashes,
         holds = i.holds, last_error = coalesce(i.error, j.last_error), settled_by = coalesce(i.settled_by, j.settled_by),
-        -- The queues that take turns are read once, not for each job.
+        -- The queues that have fairness keys are read once, not for each job.
         fairness_key = CASE WHEN j.fairness_key IS NULL AND j.queue = ANY (ARRAY (
             SELECT q.name FROM windlass.queues q WHERE q.fairness_keys_since IS NOT NULL
         )) THEN '' ELSE j.fairness_key END,
         started = i.attempts > 0, token = NULL, locked_by = NULL, locked_at = NULL, boosted = NULL, cancel_requested = NULL
     FROM input i
-    -- Not "=": it is found by its place, never by its number.
+    -- Not "=": the row is found by its ctid, never by its id.
     WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token IS NOT DISTINCT FROM i.token
-        -- We have not locked these, and whom somebody else has locked, or had, is left: to wait here would hold up the others. The mark
-        -- of whoever wrote the row is none: its lock ended before the row could be seen.
+        -- This statement has not locked these rows. A row that another session has locked, or had locked,
+        -- is left out: waiting for it here would hold up the others. An xmax that the writer of the row
+        -- left is no lock: that lock ended before the row became visible.
         AND (NOT i.is_known OR (
             j.key IS NULL AND j.ordering_key IS NULL AND j.cancel_requested IS NULL AND j.xmax IN ('0'::xid, j.xmin)
         ))
@@ -43,7 +49,8 @@ WITH cleared AS MATERIALIZED (
         SELECT 1 FROM landed g
         WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
             AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
-            -- The job of a drain is not of the group that this drain watches, whichever watches it.
+            -- The job of a trigger does not belong to the group that the trigger watches, whichever trigger
+            -- watches the group.
             AND CASE WHEN g.key LIKE 'trigger/%/%' THEN NOT EXISTS (
                 SELECT 1 FROM windlass.completion_triggers o
                 WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched

@@ -1,12 +1,14 @@
--- claim: ready jobs of one queue go to a live worker, in the order of the ranges. The nested loop pulls lazily: it stops
--- at the limit and locks exactly the rows it takes, so that the rest is there for the next claimer. Locked rows stay where
--- they are, so they are updated by their place. A token that was asked about brings nothing. Answers a row without a job
--- if there is none; and which jobs it met that are too late. It does not wait for the disk: if the server crashes in the
--- next moment the jobs wait again, and whoever holds them learns it by its token.
+-- claim: gives ready jobs of one queue to a live worker, in the order of the ranges. The nested loop pulls
+-- lazily: it stops at the limit and locks exactly the rows it takes, so that the next claimer finds the
+-- rest. Locked rows do not move, so they are updated by their ctid. A token with a tombstone claims
+-- nothing. Returns one row without a job if there is no job to claim, and the ids of the jobs it met that
+-- have expired. It does not wait for the disk: if the server crashes in the next moment, the jobs wait
+-- again, and their worker learns it by its token.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
--- $6 types, or null for all   $7 at most so many   $8 ahead of their turn   $9 the token brought something already
--- the ranges, most urgent first: $10 priorities   $11 and $12 due time and number they start after   $13 due until
--- $14 whether to pass by rows that bear the mark of a lock, without asking for it
+-- $6 types, or null for all   $7 limit   $8 boosted   $9 whether the token has claimed jobs already
+-- the ranges, most urgent first: $10 priorities   $11 and $12 due time and id they start after   $13 due
+-- until
+-- $14 whether to skip rows with an xmax, without testing their locks
 WITH guard AS MATERIALIZED (
     SELECT version, at, set_config('synchronous_commit', 'off', true) = 'off'
         AND EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
@@ -51,13 +53,13 @@ WITH guard AS MATERIALIZED (
         {carried j}, j.attempts, j.failures, j.crashes, j.holds, j.progress, j.last_error, j.boosted,
         j.ctid AS place
 ), by_minute AS MATERIALIZED (
-    -- No number stands for the minute of a job that somebody made due at minus infinity.
+    -- The minute of a job that is due at minus infinity has no number.
     SELECT job_type, queue, date_trunc('minute', greatest(scheduled_at, to_timestamp(0))) AS minute, count(*) AS n FROM taken GROUP BY 1, 2, 3
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
     SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM by_minute
 ), missed AS (
-    -- Rows that moved between snapshot and lock were picked, and are not where they were.
+    -- These rows were picked, moved between snapshot and lock, and are not where they were.
     INSERT INTO windlass.claim_ends (token, jobs)
     SELECT m.token, m.n FROM (
         SELECT s.token, wanted.n - coalesce((SELECT sum(n) FROM by_minute), 0) AS n

@@ -1,7 +1,10 @@
--- claim_fairness_keys: as claim, for a queue in which jobs have fairness keys. This is what it picks; the rest is that of claim, into which it is
--- put when an engine is opened (sql.rs). Each range is the line of one fairness key, by the index of fairness keys; or all of a
--- priority, by that of claims; or of these only the ones without any name. They do not overlap.
--- $1 to $14 as in claim; for each range: $15 fairness key, or null   $16 at most so many   $17 only those without any name
+-- claim_fairness_keys: claims as `claim` does, for a queue in which jobs have fairness keys. This file
+-- holds only the part that picks jobs. sql.rs inserts it into claim.sql when an engine is opened. Each
+-- range is one of three: the jobs of one fairness key, by the index of fairness keys; all jobs of a
+-- priority, by the index of claims; or only those of them without any fairness key. The ranges do not
+-- overlap.
+-- $1 to $14 as in claim; for each range: $15 fairness key, or null   $16 limit   $17 only jobs without any
+-- fairness key
 picked AS MATERIALIZED (
     SELECT job.id, job.place, job.late
     FROM guard

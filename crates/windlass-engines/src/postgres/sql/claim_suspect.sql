@@ -1,7 +1,8 @@
--- claim_suspect: the most urgent due job of a queue whose worker died while it held it goes to a live worker. After the death of a
--- fleet there are many: they are read in their order, one priority after another. Answers as claim does.
+-- claim_suspect: gives the most urgent due suspect of a queue to a live worker: a job whose worker died
+-- while it held the job. After the death of a fleet there are many suspects: the statement reads them in
+-- order, one priority after another. Returns the same columns as `claim`.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
--- $6 types, or null for all   $7 crashes at most
+-- $6 types, or null for all   $7 maximum number of crashes
 WITH guard AS MATERIALIZED (
     SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c

@@ -1,6 +1,6 @@
--- claimed_before: what a claim brought that this worker still holds, most urgent first.
+-- claimed_before: lists the jobs of a claim that this worker still holds, most urgent first.
 -- $1 now, or null for the server's clock   $2 worker   $3 token
--- plan: sorts: the jobs of one claim, found by their numbers
+-- plan: sorts: the jobs of one claim, found by their ids
 SELECT coalesce($1::timestamptz, now()), locked_at, boosted, NULL::boolean,
     {job}
 FROM windlass.delayed_jobs

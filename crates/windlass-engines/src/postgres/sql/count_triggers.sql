@@ -1,2 +1,2 @@
--- count_triggers: how many triggers are kept.
+-- count_triggers: counts all completion triggers.
 SELECT count(*) FROM windlass.completion_triggers;

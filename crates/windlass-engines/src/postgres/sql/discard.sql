@@ -1,4 +1,4 @@
--- discard: a dead letter is deleted with its attempts.
+-- discard: deletes a dead letter with its attempts.
 -- $1 id
 -- plan: walks delayed_jobs_dlq_queue when seen empty: a person discards one dead letter
 WITH gone AS (

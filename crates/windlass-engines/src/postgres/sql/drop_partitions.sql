@@ -1,4 +1,4 @@
--- drop_partitions: the oldest day of the history that is over is dropped. Answers about how many jobs went, and whether there is
--- more to do.
+-- drop_partitions: drops the oldest partition of the history whose day is over. Returns about how many jobs
+-- it held, and whether there are more partitions to drop.
 -- $1 now, or null for the server's clock
 SELECT dropped, more FROM windlass.drop_partitions(coalesce($1::timestamptz, now()));

@@ -1,7 +1,8 @@
--- duty_locks: the locks of duties that somebody has, or has noted, by name, each with the session that has it now and what that has noted.
--- Of those that were never noted only such can be found that some worker names.
--- $1 at most so many
--- plan: cold: a person asks who does a duty
+-- duty_locks: lists by name the locks of duties that a session holds or a worker has noted, each with the
+-- session that holds it now and the note of that session. A lock without a note is found only if a worker
+-- names its duty.
+-- $1 limit
+-- plan: cold: a person asks which process does a duty
 SELECT d.duty, l.pid, CASE WHEN l.pid = n.session THEN n.worker END, CASE WHEN l.pid = n.session THEN n.since END
 FROM (
     SELECT k.duty, hashtextextended('windlass.' || k.duty, 0) AS key

@@ -1,9 +1,13 @@
--- enqueue: new jobs without keys, all under one receipt. Stores nothing if the request was answered before, or if queues
--- and types are no longer what the caller decided by. A receipt is good for an hour. Answers: the version of the catalogue, whether it was stored, ids.
--- $1 now, or null for the server's clock   $2 request   $3 version of the catalogue   $4 answers, if some were refused
--- $5 nobody needs waking   then by position: $6 queues   $7 types   $8 priorities   $9 payloads   $10 due at, or null
--- $11 else due in so many microseconds   $12 expires at   $13 else expires in   $14 correlations   $15 groups   $16 tags
--- $17 options   $18 tries in all   $19 fairness keys; fewer if the last ones have none
+-- enqueue: enqueues jobs without keys, all under one receipt. Stores nothing if the request was answered
+-- before, or if the queues and types are no longer those that the caller decided by. A receipt is valid for
+-- an hour. Returns the version of the catalogue, whether the jobs were stored, and their ids.
+-- $1 now, or null for the server's clock   $2 request   $3 version of the catalogue   $4 answers, if some
+-- were refused
+-- $5 no worker needs a notification   then by position: $6 queues   $7 types   $8 priorities   $9 payloads
+-- $10 due at, or null   $11 else due in microseconds   $12 expires at   $13 else expires in   $14
+-- correlations
+-- $15 groups   $16 tags   $17 options   $18 maximum attempts   $19 fairness keys; fewer if the last jobs
+-- have none
 -- plan: sorts: the jobs of one request, so that those of one priority lie together
 WITH guard AS MATERIALIZED (
     SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue
@@ -31,7 +35,8 @@ WITH guard AS MATERIALIZED (
     )
     SELECT id, due, at, coalesce(expires_at, at + expires_in * interval '1 microsecond'), max_attempts, priority,
         queue, job_type, payload::json, {carried}, fairness_key
-    -- What is claimed together lies together: else a claim of one priority meets a page for each few rows.
+    -- Jobs that are claimed together lie together: otherwise a claim of one priority reads a page for every
+    -- few rows.
     FROM receipt, input ORDER BY queue, priority, id
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, enqueued, quiet)

@@ -1,8 +1,11 @@
--- extend: a worker's heartbeat; nothing for one that was declared dead or never registered. Answers whether its
--- lease had run out, what it handles, the time, and its duties; in a row for each set of duties that others have which are heard
--- (they missed one beat at most, of the three in their lease): the set, how many they are, and how many of them stand before
--- it. One row without a set if there are none. It touches no jobs: whoever has their table locked must not cost a worker.
--- $1 now, or null for the server's clock   $2 worker   $3 good for so many microseconds   $4 what its own clock shows, or null
+-- extend: records a worker's heartbeat; returns nothing for a worker that was declared dead or never
+-- registered. Returns whether its lease had expired, its types, the time, and its duties. Each row holds
+-- one set of duties of other live workers, which have missed at most one heartbeat of the three in their
+-- lease: the set, the number of these workers, and how many of them stand before this worker in the ring.
+-- One row without a set if there are no others. It touches no jobs: a session that locks their table must
+-- not cost a worker its lease.
+-- $1 now, or null for the server's clock   $2 worker   $3 lease in microseconds   $4 what its own clock
+-- shows, or null
 -- plan: sorts: live workers are grouped by their duties
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at

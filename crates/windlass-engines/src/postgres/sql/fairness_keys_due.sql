@@ -1,10 +1,15 @@
--- fairness_keys_due: of the fairness keys of a queue, the next ones of each priority by name, at most so many, each with when its first job falls
--- due and its number, if one waits; under the empty name, those that have no fairness key but are in the index; and with none, of the very first
--- jobs of a priority, how many have no name at all and when the last of them falls due.
--- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all   $4 at most so many of each priority
--- $5 how many of the very first are looked at
--- by position: $6 priorities   $7 behind which fairness key   $8 and $9 due time and number where each priority starts
--- of lines of which it is known, by position: $10 priorities   $11 fairness keys   $12 and $13 due time and number where each starts
+-- fairness_keys_due: lists the next fairness keys of each priority of a queue by name, at most $4 of them.
+-- Each row has the due time and the id of the first waiting job of its key, if a job waits. The row with
+-- the empty name stands for the jobs without a fairness key that are in the index. The row with a null name
+-- is about the very first jobs of a priority: how many of them have no name at all, and when the last of
+-- them falls due.
+-- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all   $4 limit for each
+-- priority
+-- $5 how many of the very first jobs are read
+-- by position: $6 priorities   $7 behind which fairness key   $8 and $9 due time and id where each priority
+-- starts
+-- by position, for fairness keys with a known cursor: $10 priorities   $11 fairness keys   $12 and $13 due
+-- time and id where each starts
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
 ), cursors AS MATERIALIZED (

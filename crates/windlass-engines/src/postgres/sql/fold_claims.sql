@@ -1,8 +1,8 @@
--- fold_claims: what has left claims is taken off what they hold, and each that holds nothing more forgets its jobs. Two who
--- fold at once take different ones, and a claim that somebody has locked is left for the next time. Answers how many ends it
--- folded.
--- $1 at most so many
--- plan: walks claim_ends: it stops at its limit, and deletes what it has read
+-- fold_claims: subtracts the jobs that have left claims from the counts of held jobs; a claim that holds no
+-- job any more forgets its ids. Two sessions that fold at once take different ends, and a claim that
+-- another session has locked is left for the next time. Returns how many ends it folded.
+-- $1 limit
+-- plan: walks claim_ends: it stops at its limit, and deletes the rows it has read
 -- plan: sorts: ends are grouped by claim, at most as many as the limit takes
 WITH noted AS MATERIALIZED (
     SELECT ctid AS place, token, jobs FROM windlass.claim_ends LIMIT $1::bigint FOR UPDATE SKIP LOCKED

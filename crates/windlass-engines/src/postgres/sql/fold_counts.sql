@@ -1,7 +1,7 @@
--- fold_counts: the oldest changes are added to the counts and to the minutes, and go; each row tells how many. Two who
--- fold at once take different ones.
--- $1 at most so many
--- plan: walks count_deltas_pkey: it stops at its limit, and deletes what it has read
+-- fold_counts: adds the oldest changes to the counts and the minutes, and deletes them; each row returns
+-- how many. Two sessions that fold at once take different changes.
+-- $1 limit
+-- plan: walks count_deltas_pkey: it stops at its limit, and deletes the rows it has read
 -- plan: sorts: changes are grouped by type and minute, at most as many as the limit takes
 WITH oldest AS MATERIALIZED (
     SELECT id FROM windlass.count_deltas ORDER BY id LIMIT $1::bigint FOR UPDATE SKIP LOCKED

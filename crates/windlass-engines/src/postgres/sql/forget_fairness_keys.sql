@@ -1,6 +1,6 @@
--- forget_fairness_keys: queues that began long ago to have jobs with fairness keys, and have none now, take turns no more. The catalogue is locked
--- before the queues, as whoever declares them does it.
--- $1 now, or null for the server's clock   $2 how long ago it must have begun, in microseconds
+-- forget_fairness_keys: ends fairness in queues that got their first fairness key long ago and have no job
+-- with a fairness key now. It locks the catalogue before the queues, as declaring queues does.
+-- $1 now, or null for the server's clock   $2 minimum age of the first fairness key, in microseconds
 WITH idle AS MATERIALIZED (
     SELECT q.name FROM windlass.queues q
     WHERE q.fairness_keys_since < coalesce($1::timestamptz, now()) - $2::bigint * interval '1 microsecond' AND NOT EXISTS (

@@ -1,2 +1,2 @@
--- forget_waiting: marks of processes that are gone.
+-- forget_waiting: deletes the entries of processes that are gone.
 DELETE FROM windlass.waiting WHERE since < statement_timestamp() - interval '1 minute';

@@ -1,7 +1,7 @@
--- free_ended_keys: the keys of jobs that ended in somebody's own transaction, unless a period holds them longer. Those that
--- somebody has locked are left for the next time.
--- $1 now, or null for the server's clock   $2 at most so many
--- plan: walks ended_keys_pkey: it stops at its limit, and deletes what it has read
+-- free_ended_keys: frees the keys of jobs that ended in a caller's own transaction, unless a period holds
+-- them longer. Keys that another session has locked are left for the next time.
+-- $1 now, or null for the server's clock   $2 limit
+-- plan: walks ended_keys_pkey: it stops at its limit, and deletes the rows it has read
 WITH noted AS MATERIALIZED (
     SELECT job, job_type, key FROM windlass.ended_keys ORDER BY job LIMIT $2::integer FOR UPDATE SKIP LOCKED
 ), locked AS MATERIALIZED (

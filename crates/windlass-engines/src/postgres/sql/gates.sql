@@ -1,6 +1,6 @@
--- gates: gates that somebody waits behind, but for those of suspects and of ordering keys. Steps from one gate to the next in the
--- index, so that its cost does not grow with the number of those who wait.
--- $1 after this one   $2 at most so many
+-- gates: lists gates that jobs wait behind, except the gates of suspects and of ordering keys. Steps from
+-- one gate to the next in the index, so that the cost does not grow with the number of waiting jobs.
+-- $1 after this one   $2 limit
 WITH RECURSIVE page AS (
     (
         SELECT gate FROM windlass.delayed_jobs WHERE gate > $1::text AND gate <> 'suspect' AND gate NOT LIKE 'ordering_key:%'

@@ -1,12 +1,14 @@
--- group_has_work: marks of a drain, and whether anything of a named group could run, or has not ended. What runs is among what is due and has no gate; the job
--- of a drain has no group.
+-- group_has_work: reads the marks of a completion trigger, and whether any job of a named group could run,
+-- or has not ended. Running jobs are among those that are due and have no gate. The job of a trigger has no
+-- group.
 -- $1 group   $2 now, or null for the server's clock
--- $3 whether the drain waits for retries: then only the second is asked for, and else only the first
--- $4 the drain   $5 at most so many of its marks
--- The marks are read by the same statement, and so see just what the rest of it sees: each of them belongs to an end that it sees, and
--- what it still sees will leave another.
+-- $3 whether the trigger waits for retries: then only the second question is answered, and else only the
+-- first
+-- $4 the trigger   $5 limit of its marks
+-- The same statement reads the marks, so it sees them in the same snapshot as the jobs: each mark belongs
+-- to an end that it sees, and each job that it still sees will leave another mark.
 WITH clock AS MATERIALIZED (
-    -- Not now(): what came in since this transaction began counts, too.
+    -- Not now(): jobs that were enqueued since this transaction began count, too.
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
 )
 SELECT NOT $3::boolean AND (EXISTS (

@@ -1,5 +1,6 @@
--- invalid_priority: jobs that wait under a priority that no claim asks for; two ends of the claims' own index.
--- $1 queues   $2 at most so many
+-- invalid_priority: lists jobs that wait under a priority that no claim reads; it reads the two ends of the
+-- index of claims.
+-- $1 queues   $2 limit
 (SELECT id FROM windlass.delayed_jobs
     WHERE locked_at IS NULL AND gate IS NULL AND queue = ANY ($1::text[]) AND priority > 10 LIMIT $2::integer)
 UNION ALL

@@ -1,5 +1,6 @@
--- keys_of: the keys of jobs that have not ended. Those without one are left out only after their rows were found: asked
--- for together, the server may walk over all keys that there are, which were few when it made its plan.
+-- keys_of: lists the keys of jobs that have not ended. Jobs without a key are left out only after their
+-- rows were found: with both conditions in one query, the server may scan all existing keys, which were few
+-- when it made its plan.
 -- $1 ids
 WITH ours AS MATERIALIZED (
     SELECT id, job_type, key FROM windlass.delayed_jobs WHERE id = ANY ($1::bigint[])

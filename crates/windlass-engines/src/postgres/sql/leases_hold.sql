@@ -1,4 +1,4 @@
--- leases_hold: which of these terms still hold.
+-- leases_hold: returns for each of these terms whether it still holds.
 -- $1 now, or null for the server's clock   by position: $2 duties   $3 fences   $4 terms
 SELECT EXISTS (
     SELECT 1 FROM windlass.background_job_leases l

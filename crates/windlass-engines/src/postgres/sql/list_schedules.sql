@@ -1,5 +1,6 @@
--- list_schedules: the store's now, when somebody has to look at a schedule next, and a page of schedules by name.
--- $1 now, or null for the server's clock   $2 after this one   $3 at most so many
+-- list_schedules: reads the store's clock, the next time at which a schedule must be checked, and a page of
+-- schedules by name.
+-- $1 now, or null for the server's clock   $2 after this one   $3 limit
 -- plan: sorts: a page of schedules
 SELECT clock.now, (SELECT min(n.look_at) FROM windlass.job_schedules n WHERE n.look_at > clock.now), s.name, s.version,
     s.last_job, s.record, s.look_at

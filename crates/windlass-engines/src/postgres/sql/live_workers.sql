@@ -1,7 +1,8 @@
--- live_workers: workers that were not declared dead or let out, and how many jobs each holds.
+-- live_workers: lists workers that neither were declared dead nor have retired, and how many jobs each
+-- holds.
 -- $1 now, or null for the server's clock
 -- plan: walks claim_ends: folding keeps this table short
--- plan: sorts: ends that are not yet folded are gathered by worker
+-- plan: sorts: ends that are not yet folded are grouped by worker
 WITH ended AS MATERIALIZED (
     SELECT c.worker, sum(e.jobs) AS jobs FROM windlass.claim_ends e JOIN windlass.claims c ON c.token = e.token GROUP BY 1
 )

@@ -1,2 +1,2 @@
--- load_queues: all queues.
+-- load_queues: reads all queues.
 SELECT name, spec, pause, shut, fairness_keys_since IS NOT NULL FROM windlass.queues ORDER BY name;

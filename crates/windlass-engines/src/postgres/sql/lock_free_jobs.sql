@@ -1,4 +1,4 @@
--- lock_free_jobs: as lock_jobs, but those that somebody else has locked are left out.
+-- lock_free_jobs: locks jobs as lock_jobs does, but leaves out those that another session has locked.
 -- $1 ids
 SELECT id, job_type, queue, priority, scheduled_at, attempts, failures, crashes, holds, key, gate, token, locked_by,
     locked_at, cancel_requested, options, ordering_key

@@ -1,6 +1,6 @@
--- lock_free_keys: as lock_keys, but those that somebody else has locked are left out.
+-- lock_free_keys: locks keys as lock_keys does, but leaves out those that another session has locked.
 -- by position, in order: $1 types   $2 keys
--- plan: sorts: the keys of one request, so that all lock them in one order
+-- plan: sorts: the keys of one request, so that all sessions lock them in one order
 SELECT k.job_type, k.key, k.job, k.scope, k.until
 FROM unnest($1::text[], $2::text[]) AS i (job_type, key)
 JOIN windlass.job_keys k ON k.job_type = i.job_type AND k.key = i.key

@@ -1,3 +1,4 @@
--- lock_schedules: locks schedules by name, and tells how they stand. Whoever has locked one is waited for.
+-- lock_schedules: locks schedules by name, and reads their versions and last jobs. Waits for a session that
+-- has locked one of them.
 -- $1 names
 SELECT name, version, last_job FROM windlass.job_schedules WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE;

@@ -1,11 +1,16 @@
--- look: from the very front, the first of each priority that waits without a gate, due or not, with its fairness key, but only due ones where not
--- all types are asked for, since a million others that are not yet due may stand in front of the first; with no
--- priority, the first suspect; by the queue's name, where jobs were put back lately, for late ones may come in late, so the last seconds are read
--- again; and, alone, the version of the catalogue with the time, and whether ordering keys are marked. With a priority
--- of -1, that a queue has jobs with fairness keys which does not say so.
--- by position: $1 queues   $2 types of each as JSON, or null for all   $3 now, or null for the server's clock
+-- look: scans queues from the front. Five kinds of rows:
+-- 1. With a priority: the first job of it that waits without a gate, due or not, with its fairness key. If
+--    only some types are requested, only due jobs: a million others that are not yet due may stand in front
+--    of the first.
+-- 2. Without a priority: the first suspect.
+-- 3. With priority -1: the queue has jobs with fairness keys, but its row does not say so.
+-- 4. By the queue's name: where jobs were requeued lately. Late jobs may arrive late, so the last seconds
+--    are read again.
+-- 5. The version of the catalogue with the time, and whether ordering keys are marked, in a row of its own.
+-- by position: $1 queues   $2 types of each as JSON, or null for all   $3 now, or null for the server's
+-- clock
 -- plan: walks ordering_key_marks_ordering_key: it stops at the first row
--- plan: sorts: where jobs were put back in the last ten seconds, by queue and priority
+-- plan: sorts: the places of requeues in the last ten seconds, by queue and priority
 SELECT s.place::bigint, p.priority::smallint, first.scheduled_at, first.id, first.fairness_key
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS s (queue, types, place)
 CROSS JOIN generate_series(0, 10) AS p (priority)

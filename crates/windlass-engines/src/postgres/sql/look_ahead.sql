@@ -1,10 +1,11 @@
--- look_ahead: what lies ahead in a queue: whether something is due (also if it is too late: a claim ends it), in how many
--- microseconds the next falls due, and whether a suspect is due.
--- Where only some types are asked for, a million others may stand in front of the first of them. Of what is not yet due, a thousand of each priority
--- are looked at; if none of those is asked for, it is time to look again when the last of them falls due. What is due at infinity
--- never is.
+-- look_ahead: peeks at the rest of a queue: whether a job is due (also an expired one: a claim ends it), in
+-- how many microseconds the next job falls due, and whether a suspect is due.
+-- If only some types are requested, a million jobs of other types may stand in front of the first of them.
+-- Of jobs that are not yet due, the statement reads a thousand of each priority. If none of those has a
+-- requested type, the next scan is due when the last of them falls due. A job that is due at infinity never
+-- falls due.
 -- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all
--- by position, where each priority starts: $4 priorities   $5 and $6 due time and number
+-- by position, where each priority starts: $4 priorities   $5 and $6 due time and id
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
 ), cursors AS MATERIALIZED (

@@ -1,3 +1,3 @@
--- mark_triggers: a waiting job was put off, and triggers that it held are marked.
--- $1 its number
+-- mark_triggers: marks the completion triggers that a waiting job kept unfinished until it was postponed.
+-- $1 its id
 SELECT windlass.mark_put_off($1::bigint);

@@ -1,6 +1,6 @@
--- merge_count_minutes: past minutes are added up into one for each queue, so that summing them stays cheap.
+-- merge_count_minutes: merges past minutes into one for each queue, so that summing them stays cheap.
 -- $1 minutes before this one
--- plan: sorts: past minutes are gathered by queue, and are few
+-- plan: sorts: past minutes are grouped by queue, and are few
 WITH gone AS (
     DELETE FROM windlass.count_minutes WHERE minute < $1::bigint RETURNING queue, n
 )

@@ -1,5 +1,5 @@
--- note_requeued_jobs: where jobs were put back that are due, so that claims of other processes look there again. By the
--- server's own clock, since it only says which notes are new.
+-- note_requeued_jobs: notes where due jobs were requeued, so that claims of other processes read there
+-- again. It uses the server's own clock, since the time only says which notes are new.
 -- by position: $1 queues   $2 priorities   $3 due
 INSERT INTO windlass.requeued_jobs (at, queue, priority, scheduled_at)
 SELECT clock_timestamp(), i.queue, i.priority, min(i.due)

@@ -1,7 +1,9 @@
--- open_gate: the oldest jobs behind a gate go through; one that ever crashed goes on behind another. What somebody has locked
--- is left for the next time. Answers for each queue and priority how many went, and from where claims must look again:
--- nothing for those behind another gate; and in each row the place of the last one, if others wait behind it.
--- $1 gate   $2 at most so many   $3 the gate of one that ever crashed   $4 and $5 due time and number they come after
+-- open_gate: lets the oldest jobs behind a gate through; a job that has ever crashed goes behind another
+-- gate. Jobs that another session has locked are left for the next time. Returns for each queue and
+-- priority how many jobs went through, and from where claims must read again: null for jobs behind another
+-- gate. Each row has the position of the last job, if others wait behind it.
+-- $1 gate   $2 limit   $3 the gate of a job that has ever crashed   $4 and $5 due time and id they come
+-- after
 -- plan: sorts: the jobs that pass, of which the last is returned
 WITH picked AS MATERIALIZED (
     SELECT ctid AS place, scheduled_at, id FROM windlass.delayed_jobs
@@ -15,7 +17,7 @@ WITH picked AS MATERIALIZED (
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked)
     SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, n, - n FROM (
-        -- No number stands for the minute of a job that somebody made due at infinity.
+        -- The minute of a job that is due at infinity has no number.
         SELECT job_type, queue, date_trunc('minute', least(greatest(scheduled_at, to_timestamp(0)), '9999-01-01Z')) AS minute, count(*) AS n
         FROM through WHERE gate IS NULL GROUP BY 1, 2, 3
     ) AS through_by_minute

@@ -1,5 +1,6 @@
--- open_receipt: a receipt to be filled in at the end of the transaction; waits for whoever answers the same request at
--- this moment. Answers the version of the catalogue, and the store's now if the receipt is ours to fill in.
+-- open_receipt: stores a receipt that is filled in at the end of the transaction; waits for a session that
+-- is answering the same request. Returns the version of the catalogue, and the store's clock if this
+-- transaction owns the receipt.
 -- $1 now, or null for the server's clock   $2 request   $3 version of the catalogue
 WITH guard AS MATERIALIZED (
     SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue

@@ -1,11 +1,11 @@
--- orphans: running jobs without a live worker, by the order of deaths, and what that worker held; a walk over the claims
--- that hold something only.
--- $1 at most so many
--- plan: walks claims_worker: only claims that hold something, or did until the last fold, are in this index
+-- orphans: lists running jobs without a live worker in the order of deaths, and the jobs that the worker
+-- held. It scans only the claims that hold a job.
+-- $1 limit
+-- plan: walks claims_worker: only claims that hold a job, or did until the last fold, are in this index
 -- plan: sorts: the jobs of dead workers that were not yet rescued
 SELECT j.id, lost.held, lost.worker
 FROM (
-    -- First whose they are: what live workers hold is left alone, however much it is.
+    -- The worker of each claim is read first: the jobs of live workers are not read, however many they are.
     SELECT c.token, c.worker, c.jobs, w.held, w.died
     FROM windlass.claims c LEFT JOIN windlass.workers w ON w.id = c.worker
     WHERE c.jobs IS NOT NULL AND (w.id IS NULL OR w.died IS NOT NULL)

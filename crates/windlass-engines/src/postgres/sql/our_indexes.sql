@@ -1,4 +1,4 @@
--- our_indexes: the indexes of our tables, and whether each is valid.
+-- our_indexes: lists the indexes of our tables, and whether each is valid.
 -- plan: cold: a person asks the doctor
 SELECT i.relname::text, x.indisvalid FROM pg_index x
 JOIN pg_class i ON i.oid = x.indexrelid

@@ -1,5 +1,6 @@
--- our_space: tables and indexes of ours that take at least so many bytes: whether it is an index, its bytes, and about how many
--- its rows need, by what the server has last counted. Pages are left half empty on purpose, and splits leave them so.
+-- our_space: lists our tables and indexes that take at least $1 bytes: whether it is an index, its bytes,
+-- and about how many bytes its rows need, by the server's last count of them. Pages are left half empty on
+-- purpose, and page splits leave them so.
 -- $1 bytes
 -- plan: cold: a person asks the doctor
 SELECT c.oid::regclass::text, c.relkind = 'i', pg_relation_size(c.oid),

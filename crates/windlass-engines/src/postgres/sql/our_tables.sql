@@ -1,4 +1,4 @@
--- our_tables: our bigger tables with their live and dead rows and their sizes.
+-- our_tables: lists our bigger tables with their live and dead rows and their sizes.
 -- plan: cold: a person asks the doctor
 SELECT s.relid::regclass::text, s.n_live_tup, s.n_dead_tup, pg_size_pretty(pg_table_size(s.relid)),
     pg_size_pretty(pg_indexes_size(s.relid))

@@ -1,5 +1,5 @@
--- prune_claims: claims that hold nothing and that nobody asks about any more.
--- $1 now, or null for the server's clock   $2 kept for so many microseconds   $3 at most so many
+-- prune_claims: deletes claims that hold no job and that no worker will query any more.
+-- $1 now, or null for the server's clock   $2 retention in microseconds   $3 limit
 DELETE FROM windlass.claims WHERE token = ANY (ARRAY (
     SELECT c.token FROM windlass.claims c
     WHERE c.at <= coalesce($1::timestamptz, now()) - $2::bigint * interval '1 microsecond'

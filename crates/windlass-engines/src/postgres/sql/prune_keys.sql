@@ -1,6 +1,6 @@
--- prune_keys: keys held for a period that is over, unless their job has not ended. Those that somebody has locked
--- are left for the next time.
--- $1 now, or null for the server's clock   $2 kept for so many microseconds more   $3 at most so many
+-- prune_keys: deletes keys held for a period that is over, unless their job has not ended. Keys that
+-- another session has locked are left for the next time.
+-- $1 now, or null for the server's clock   $2 extra retention in microseconds   $3 limit
 WITH stale AS MATERIALIZED (
     SELECT k.job_type, k.key FROM windlass.job_keys k
     WHERE k.until IS NOT NULL

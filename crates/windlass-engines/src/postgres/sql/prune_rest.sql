@@ -1,5 +1,6 @@
--- prune_rest: finished jobs past their retention that lie in no day of their own, and their attempts.
--- $1 now, or null for the server's clock   $2 kept for so many microseconds more   $3 at most so many
+-- prune_rest: deletes finished jobs past their retention that lie in no partition of a day, and their
+-- attempts.
+-- $1 now, or null for the server's clock   $2 extra retention in microseconds   $3 limit
 WITH gone AS (
     DELETE FROM windlass.job_history_rest WHERE ctid = ANY (ARRAY (
         SELECT ctid FROM windlass.job_history_rest

@@ -1,6 +1,6 @@
--- prune_workers: forget workers that were declared dead long ago and hold nothing. An unknown one is refused just as a
--- dead one is.
--- $1 now, or null for the server's clock   $2 kept for so many microseconds   $3 at most so many
+-- prune_workers: deletes workers that were declared dead long ago and hold no job. An unknown worker is
+-- refused just as a dead one is.
+-- $1 now, or null for the server's clock   $2 retention in microseconds   $3 limit
 DELETE FROM windlass.workers WHERE id = ANY (ARRAY (
     SELECT w.id FROM windlass.workers w
     WHERE w.died IS NOT NULL

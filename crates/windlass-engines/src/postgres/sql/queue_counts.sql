@@ -1,9 +1,10 @@
--- queue_counts: what is where in each queue, what happened so far, what is due, and since when the one has waited that has waited longest,
--- looked for among the first 100 of each priority (OLDEST_LOOKED_AT; a test compares them). Only what
--- falls due in the rest of the current minute is counted job by job: of a big burst most is due already.
+-- queue_counts: counts the jobs of each queue by state, its events so far and its due jobs, and finds how
+-- long its oldest ready job has waited. It reads the first 100 jobs of each priority for that
+-- (OLDEST_LOOKED_AT; a test compares them). Only jobs that fall due in the rest of the current minute are
+-- counted one by one: most of a big burst is due already.
 -- $1 now, or null for the server's clock   $2 queues
 -- plan: walks count_deltas: folding keeps this table short
--- plan: sorts: changes that are not yet folded are gathered by queue
+-- plan: sorts: changes that are not yet folded are grouped by queue
 WITH clock AS MATERIALIZED (
     SELECT at, floor(extract(epoch FROM at) / 60)::bigint AS minute
     FROM (SELECT coalesce($1::timestamptz, now()) AS at) AS c

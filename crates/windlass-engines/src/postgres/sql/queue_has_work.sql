@@ -1,17 +1,19 @@
--- queue_has_work: marks of a drain, and whether anything of a queue could run, or has not ended, but for the jobs of the drains
--- that watch it. What runs is among what is due and has no gate.
+-- queue_has_work: reads the marks of a completion trigger, and whether any job of a queue could run, or has
+-- not ended, except the jobs of the triggers that watch it. Running jobs are among those that are due and
+-- have no gate.
 -- $1 queue   $2 now, or null for the server's clock
--- $3 whether the drain waits for retries: then only the second is asked for, and else only the first
--- $4 the drain   $5 at most so many of its marks
--- The marks are read by the same statement, and so see just what the rest of it sees: each of them belongs to an end that it sees, and
--- what it still sees will leave another.
+-- $3 whether the trigger waits for retries: then only the second question is answered, and else only the
+-- first
+-- $4 the trigger   $5 limit of its marks
+-- The same statement reads the marks, so it sees them in the same snapshot as the jobs: each mark belongs
+-- to an end that it sees, and each job that it still sees will leave another mark.
 WITH clock AS MATERIALIZED (
-    -- Not now(): what came in since this transaction began counts, too.
+    -- Not now(): jobs that were enqueued since this transaction began count, too.
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now,
         ARRAY (SELECT d.name FROM windlass.completion_triggers d WHERE d.kind = 'queue' AND d.watched = $1::text) AS hooks
 )
 SELECT NOT $3::boolean AND (EXISTS (
-    -- One priority after another, so that what lies in the future is not walked over.
+    -- One priority after another, so that scheduled jobs of the future are not scanned.
     SELECT 1 FROM generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (
         SELECT 1 FROM windlass.delayed_jobs j
         WHERE j.queue = $1::text AND j.gate IS NULL AND j.priority = p.priority::smallint

@@ -1,4 +1,4 @@
--- read_attempts: the last attempts of a job after which it went on, newest first.
--- $1 job   $2 at most so many
+-- read_attempts: lists the last attempts of a job that did not end it, newest first.
+-- $1 job   $2 limit
 SELECT number, worker, started_at, ended_at, ending, error, output FROM windlass.attempts
 WHERE job = $1::bigint ORDER BY id DESC LIMIT $2::integer;

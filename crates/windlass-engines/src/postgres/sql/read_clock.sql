@@ -1,2 +1,2 @@
--- read_clock: the server's clock.
+-- read_clock: reads the server's clock.
 SELECT clock_timestamp();

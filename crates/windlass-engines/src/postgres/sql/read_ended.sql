@@ -1,4 +1,4 @@
--- read_ended: one job that succeeded or was cancelled.
+-- read_ended: reads one job that succeeded or was cancelled.
 -- $1 id
 SELECT {job}, state, result, why, ended_at
 FROM windlass.job_history WHERE id = $1::bigint;

@@ -1,2 +1,3 @@
--- read_now: the server's clock at this statement. The start of the transaction may lie before a wait for a lock.
+-- read_now: reads the server's clock at this statement. The transaction may have started before a wait for
+-- a lock.
 SELECT statement_timestamp();

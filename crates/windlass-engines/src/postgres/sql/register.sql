@@ -1,6 +1,6 @@
--- register: let a worker in. Answers nothing if its id is known already.
+-- register: registers a worker. Returns nothing if its id is known already.
 -- $1 now, or null for the server's clock   $2 id   $3 host   $4 pid   $5 version   $6 queues   $7 types
--- $8 its heartbeat is good for so many microseconds   $9 duties   $10 its place   $11 slots
+-- $8 its lease in microseconds   $9 duties   $10 its ring position   $11 slots
 INSERT INTO windlass.workers (
     id, since, seen_at, expires_at, beats, lease_micros, pid, host, version, queues, types, duties, place, slots
 )

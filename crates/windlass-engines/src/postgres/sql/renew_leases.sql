@@ -1,9 +1,11 @@
--- renew_leases: heartbeats of leases, each only if its very term still holds. Rows are locked by name, as by everybody, and
--- with no more than an update without keys needs: who checks a term in a transaction of its own is not waited for.
--- Answers for each whether it was renewed, and whether its holder was asked to give way.
--- It is on disk before it is answered, though other heartbeats on this connection are not: else a server that crashes would
--- forget it, and give the lease away while its holder still trusts it.
--- $1 now, or null for the server's clock   by position: $2 duties   $3 fences   $4 terms   $5 metadata, null to keep them
+-- renew_leases: stores heartbeats of leases, each only if that very term still holds. It locks rows by
+-- name, as all statements do, and only with the lock that an update of other columns needs: it does not
+-- wait for a caller that checks a term in a transaction of its own.
+-- Returns for each whether it was renewed, and whether its holder was asked to step down.
+-- It is on disk before it is answered, though other heartbeats on this connection are not: otherwise a
+-- server that crashes would forget it, and give the lease away while its holder still trusts it.
+-- $1 now, or null for the server's clock   by position: $2 duties   $3 fences   $4 terms   $5 metadata,
+-- null to keep them
 -- plan: sorts: the leases of one request
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::bigint[], $4::uuid[], $5::text[]) WITH ORDINALITY

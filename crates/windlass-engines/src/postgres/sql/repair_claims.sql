@@ -1,8 +1,9 @@
--- repair_claims: running jobs that no claim knows of get one, so that they are taken back if nobody runs them: whoever wrote
--- their rows wrote no claim. One without a token gets a token, and its claim the next time. Looks through a stretch of
--- numbers. Answers where it ended, if not behind the last, and how many it found.
--- $1 after this number   $2 so many rows
--- plan: sorts: a stretch of numbers, which has a limit
+-- repair_claims: stores claims for running jobs that no claim knows of, so that they are rescued if no
+-- worker runs them: another program wrote their rows and no claim. A job without a token gets a token, and
+-- its claim the next time. The statement scans a range of ids. Returns the last id it read, or null at the
+-- end of the table, and how many jobs it found.
+-- $1 after this id   $2 number of rows
+-- plan: sorts: a range of ids, which has a limit
 WITH stretch AS MATERIALIZED (
     SELECT id, token, locked_by, locked_at FROM windlass.delayed_jobs
     WHERE id > $1::bigint ORDER BY id LIMIT $2::bigint

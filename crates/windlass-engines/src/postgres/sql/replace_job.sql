@@ -1,5 +1,5 @@
--- replace_job: a waiting job gets a new payload, due time, priority, expiry and label; never a running one. Without a fairness key it has the
--- empty one if its queue takes turns.
+-- replace_job: stores a new payload, due time, priority, expiry and label of a waiting job; never of a
+-- running one. A job without a fairness key gets the empty one if its queue has fairness keys.
 -- $1 id   $2 payload   $3 due   $4 priority   $5 expires at   $6 options
 UPDATE windlass.delayed_jobs
 SET payload = $2::text::json, scheduled_at = $3::timestamptz, priority = $4::integer, expires_at = $5::timestamptz,

@@ -1,4 +1,4 @@
--- request_cancel: ask a running job to stop, and wake whoever runs it; the first reason stays.
+-- request_cancel: asks a running job to stop, and notifies its worker; the first reason stays.
 -- $1 id   $2 why   $3 channel
 WITH asked AS (
     UPDATE windlass.delayed_jobs SET cancel_requested = coalesce(cancel_requested, $2::text)

@@ -1,5 +1,6 @@
--- reserve_keys: a row for each key, under lock. Waits for whoever is about to take one. The update that never happens
--- locks a row that is there already: were it only looked for, it could go before it is locked.
+-- reserve_keys: stores and locks a row for each key. Waits for a transaction that is about to take one of
+-- them. The update, which never changes a row, locks a row that exists already: if it were only read, it
+-- could be deleted before it is locked.
 -- by position, in order: $1 types   $2 keys
 INSERT INTO windlass.job_keys AS held (job_type, key)
 SELECT * FROM unnest($1::text[], $2::text[])

@@ -1,9 +1,9 @@
--- rollup_input: the store's now, up to where totals are booked, what they are now, and the oldest of what workers have seen; all at one
--- moment, so that the totals are never older than the watermark.
--- $1 now, or null for the server's clock   $2 at most so many of what workers have seen
+-- rollup_input: reads the store's clock, the watermark, the totals now, and the oldest samples of workers;
+-- all in one snapshot, so that the totals are never older than the watermark.
+-- $1 now, or null for the server's clock   $2 limit of samples
 -- plan: walks count_deltas: folding keeps this table short
--- plan: walks rollup_samples_pkey: it stops at its limit, and what it has read is deleted by folding
--- plan: sorts: changes that are not yet folded are gathered by type
+-- plan: walks rollup_samples_pkey: it stops at its limit, and the rollup deletes the rows it has read
+-- plan: sorts: changes that are not yet folded are grouped by type
 WITH totals AS (
     SELECT job_type, min(queue) AS queue, sum(enqueued)::bigint AS enqueued, sum(succeeded)::bigint AS succeeded,
         sum(retried)::bigint AS retried, sum(dead)::bigint AS dead, sum(cancelled)::bigint AS cancelled,

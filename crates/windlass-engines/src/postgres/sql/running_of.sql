@@ -1,4 +1,4 @@
--- running_of: the running jobs of one worker.
+-- running_of: lists the running jobs of one worker.
 -- $1 worker
--- plan: sorts: what one worker runs, found by its claims
+-- plan: sorts: the running jobs of one worker, found by its claims
 SELECT id, token FROM windlass.running WHERE worker = $1::uuid ORDER BY id;

@@ -1,6 +1,7 @@
--- save_breaker: what became of a breaker, if nobody wrote since it was read; version 0 makes a new one. Answers whether it
--- was written, and else whether that was for want of room.
--- $1 name   $2 the version that was read   $3 state   $4 at most so many breakers
+-- save_breaker: stores the new state of a breaker, if no process has changed it since it was read; version
+-- 0 creates a breaker. Returns whether it was stored, and if not, whether the limit of breakers was the
+-- reason.
+-- $1 name   $2 the version that was read   $3 state   $4 maximum number of breakers
 WITH made AS (
     INSERT INTO windlass.job_breakers (name, version, state)
     SELECT $1::text, 1, $3::text

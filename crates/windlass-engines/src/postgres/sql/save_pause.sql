@@ -1,4 +1,4 @@
--- save_pause: pause a queue or let it go on, and wake whoever serves it.
+-- save_pause: pauses or resumes a queue, and notifies the workers that serve it.
 -- $1 queue   $2 the pause, or null   $3 channel
 WITH changed AS (
     UPDATE windlass.queues SET pause = $2::text WHERE name = $1::text RETURNING name

@@ -1,4 +1,4 @@
--- save_shut: shut a queue's guard, or open it.
+-- save_shut: shuts a queue, or opens it again.
 -- $1 queue   $2 shut
 WITH changed AS (
     UPDATE windlass.queues SET shut = $2::boolean WHERE name = $1::text

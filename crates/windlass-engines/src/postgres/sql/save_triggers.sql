@@ -1,9 +1,11 @@
--- save_triggers: how triggers stand from now on. The transaction has locked those that were there and has compared their versions; one
--- that somebody else has just stored is left alone, with its marks. Of a new one, marks that outlived another of its name are
--- forgotten, and of one that watches something else now, those of what it watched. Answers which were written.
--- by position: $1 names   $2 versions that were read   $3 versions from now on   $4 kinds of groups   $5 their names
+-- save_triggers: stores completion triggers. The transaction has locked the existing ones and has compared
+-- their versions; a trigger that another process has just stored is left alone, with its marks. For a new
+-- trigger, it deletes marks that outlived an earlier trigger of the same name. For a trigger that watches
+-- another group now, it deletes the marks of the former group. Returns which were stored.
+-- by position: $1 names   $2 versions that were read   $3 new versions   $4 kinds of groups   $5 names of
+-- groups
 -- $6 whether it waits for retries   $7 records
--- plan: sorts: triggers, of which there are few
+-- plan: sorts: triggers, and there are few
 WITH input AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::boolean[], $7::text[])
         AS i (name, was, version, kind, watched, wait_for_retries, record)

@@ -1,4 +1,5 @@
--- schedules_named: the store's now, when somebody has to look at a schedule next, and the schedules of these names.
+-- schedules_named: reads the store's clock, the next time at which a schedule must be checked, and the
+-- schedules of these names.
 -- $1 now, or null for the server's clock   $2 names
 -- plan: sorts: the schedules of one request
 SELECT clock.now, (SELECT min(n.look_at) FROM windlass.job_schedules n WHERE n.look_at > clock.now), s.name, s.version,

@@ -1,3 +1,4 @@
--- set_statement_timeout: from here to the end of the transaction, a statement that takes longer is broken off.
--- $1 so long
+-- set_statement_timeout: cancels each statement that takes longer than this, until the end of the
+-- transaction.
+-- $1 the timeout
 SELECT set_config('statement_timeout', $1::text, true);

@@ -1,10 +1,12 @@
--- settle: jobs without an ordering key that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
--- was written since the caller learned its place is not found there and stays. Keys are looked at only if the caller says
--- so; whose key somebody has locked is left. CompletionTriggers that watch them are marked. Answers whether all left, which did, whether one of
--- them had a key and one a history, and whether a drain was marked; the others need a closer look.
--- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
--- $4 ran for so many microseconds   $5 results   $6 outputs   $7 places of their rows, or nulls
--- then: $8 whether some may have keys; by position: $9 ended so many microseconds ago
+-- settle: moves jobs without an ordering key that succeeded and were not asked to stop to the history, each
+-- only while its claim holds. A job whose row was written since the caller learned its ctid is not found
+-- there and stays. The statement reads keys only if the caller requests it; a job whose key another session
+-- has locked stays. It marks the completion triggers that watch these jobs. Returns whether all jobs left,
+-- which did, whether one of them had a key and one a history, and whether a trigger was marked; the caller
+-- settles the other jobs one by one.
+-- $1 now, or null for the server's clock   then by position, in the order of ids: $2 ids   $3 tokens
+-- $4 run times in microseconds   $5 results   $6 outputs   $7 ctids of their rows, or nulls
+-- then: $8 whether some may have keys; by position: $9 microseconds since each ended
 WITH input AS MATERIALIZED (
     SELECT i.id, i.token, i.ran_for, i.ended_ago, i.result, i.output, coalesce($1::timestamptz, now()) AS at,
         coalesce(i.place, (SELECT j.ctid FROM windlass.delayed_jobs j WHERE j.id = i.id)) AS place
@@ -12,8 +14,8 @@ WITH input AS MATERIALIZED (
         AS i (id, token, ran_for, result, output, place, ended_ago)
 ), locked AS MATERIALIZED (
     SELECT k.job FROM input i
-    -- Each apart, so that it is found by its number or name: else all that have a key might be walked over, by a plan that was
-    -- made when none had.
+    -- A lookup for each, so that it is found by its id or name: otherwise the server might scan all jobs
+    -- with a key, by a plan that was made when no job had one.
     CROSS JOIN LATERAL (
         SELECT j.job_type, j.key FROM windlass.delayed_jobs j WHERE j.id = i.id AND j.token = i.token OFFSET 0
     ) AS j
@@ -24,7 +26,7 @@ WITH input AS MATERIALIZED (
     WHERE $8::boolean
 ), gone AS MATERIALIZED (
     DELETE FROM windlass.delayed_jobs j USING input i
-    -- Not "=": it is found by its place, never by its number.
+    -- Not "=": the row is found by its ctid, never by its id.
     WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
         AND j.cancel_requested IS NULL AND j.ordering_key IS NULL
     RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
@@ -35,7 +37,8 @@ WITH input AS MATERIALIZED (
 ), left_claims AS (
     INSERT INTO windlass.claim_ends (token, jobs) SELECT token, sum(n) FROM by_claim GROUP BY 1
 ), types AS MATERIALIZED (
-    -- The few that are among them, so that none is looked up for each job. One that somebody has deleted keeps what it had.
+    -- The few types among these jobs, so that no type is read for each job. A type whose row an operator
+    -- has deleted has the default retention.
     SELECT g.job_type AS name, coalesce(t.retention_days, 7) AS retention_days, coalesce(t.keep_result, false) AS keep_result,
         coalesce($1::timestamptz, now()) + coalesce(t.retention_days, 7) * interval '1 day' AS keep_until
     FROM (SELECT DISTINCT job_type FROM by_claim) AS g LEFT JOIN windlass.job_types t ON t.name = g.job_type
@@ -67,11 +70,12 @@ WITH input AS MATERIALIZED (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - sum(n), sum(n) FROM by_claim GROUP BY 1, 2
 ), marked AS (
-    -- CompletionTriggers first, which mostly are none, so that nothing is compared then.
+    -- Completion triggers first: mostly there are none, and then nothing is compared.
     INSERT INTO windlass.completion_trigger_marks (trigger)
     SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
-            -- The job of a drain is not of the group that this drain watches, whichever watches it.
+            -- The job of a trigger does not belong to the group that the trigger watches, whichever trigger
+            -- watches the group.
             AND CASE WHEN g.key LIKE 'trigger/%/%' THEN NOT EXISTS (
                 SELECT 1 FROM windlass.completion_triggers o
                 WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched

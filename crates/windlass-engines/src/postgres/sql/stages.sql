@@ -1,4 +1,4 @@
--- stages: where jobs are that have not ended or are dead; of others nothing.
+-- stages: returns the state of jobs that have not ended or are dead; of other jobs nothing.
 -- $1 ids
 -- plan: walks delayed_jobs_dlq_queue when seen empty: dead letters are few until the next ANALYZE
 SELECT id, CASE WHEN locked_by IS NULL THEN 'waiting' ELSE 'running' END

@@ -1,5 +1,6 @@
--- step_down: ask the holder of a lease to give way, and wake it. Answers whether that is news, if the lease is known at all.
--- $1 now, or null for the server's clock   $2 duty   $3 channel   $4 what a message about a lease begins with
+-- step_down: asks the holder of a lease to step down, and notifies it. Returns whether the request is new,
+-- or no row if the lease is unknown.
+-- $1 now, or null for the server's clock   $2 duty   $3 channel   $4 prefix of a message about a lease
 WITH asked AS (
     UPDATE windlass.background_job_leases l SET step_down = true
     WHERE l.job_name = $2::text AND NOT l.step_down AND l.held_by_worker_id IS NOT NULL

@@ -1,10 +1,13 @@
--- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `StoredLease::take` decides.
--- Guarded by `leases::leases_go_as_core_decides`. A look at leases that others hold locks nothing. What is free is locked if
--- nobody else has it locked: a transaction that writes under the last term may take long, and the leases beside it must not
--- wait for that. Guarded by `a_long_transaction_under_one_term_keeps_nobody_from_other_leases`. Only a repeat waits, for
--- heartbeats of its own term. The clock that is written is read once, when all locks are there.
--- $1 now, or null for the server's clock   by position: $2 duties   $3 expiries in microseconds   $4 worker   $5 term
--- $6 leases of at most so many duties are kept   $7 one without a heartbeat for so many microseconds may be forgotten for another
+-- take_leases: takes leases that no worker holds or whose heartbeat is older than their expiry, as core's
+-- `StoredLease::take` decides. Guarded by `leases::leases_go_as_core_decides`. Reading leases that other
+-- workers hold locks nothing. A free lease is locked only if no other session has locked it: a transaction
+-- that writes under the last term may take long, and the leases beside it must not wait for that. Guarded
+-- by `a_long_transaction_under_one_term_keeps_nobody_from_other_leases`. Only a repeat waits, for
+-- heartbeats of its own term. The time that is written is read once, when all locks are held.
+-- $1 now, or null for the server's clock   by position: $2 duties   $3 expiries in microseconds   $4 worker
+-- $5 term
+-- $6 maximum number of duties with a lease   $7 age in microseconds of a heartbeat after which a lease may
+-- make room for another
 -- plan: sorts: the leases of one request
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS a (duty, expiry, place)

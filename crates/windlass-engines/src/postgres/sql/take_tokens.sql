@@ -1,8 +1,9 @@
--- take_tokens: tokens of one key of a rate limit, as core's `take` decides. Guarded by
--- `policies::tokens_are_taken_as_core_decides`. The clock is read under the row's lock: who waited for it would otherwise
--- write what was true before, and give tokens back that others have taken meanwhile.
+-- take_tokens: takes tokens of one key of a rate limit, as core's `take` decides. Guarded by
+-- `policies::tokens_are_taken_as_core_decides`. The clock is read under the row's lock: a session that
+-- waited for the lock would otherwise write an older time, and give back tokens that others have taken
+-- meanwhile.
 -- $1 now, or null for the server's clock   $2 limit   $3 key   $4 microseconds between tokens
--- $5 how many microseconds ahead of their time they may be taken   $6 at most so many
+-- $5 how many microseconds ahead of their time they may be taken   $6 maximum number of tokens
 INSERT INTO windlass.job_rate_limits AS r (name, key, due, granted)
 SELECT $2::text, $3::text, now + least($6::bigint, $5::bigint / $4::bigint + 1) * $4::bigint,
     least($6::bigint, $5::bigint / $4::bigint + 1)

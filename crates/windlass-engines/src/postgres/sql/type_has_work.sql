@@ -1,20 +1,23 @@
--- type_has_work: marks of a drain, and whether anything of a type could run, or has not ended, but for the jobs of the drains
--- that watch it. What runs is among what is due and has no gate. What is due of other types in its queue is walked over: looks that take long are rare.
+-- type_has_work: reads the marks of a completion trigger, and whether any job of a type could run, or has
+-- not ended, except the jobs of the triggers that watch it. Running jobs are among those that are due and
+-- have no gate. The statement scans due jobs of other types in the same queue: evaluations that take long
+-- are rare.
 -- $1 type   $2 now, or null for the server's clock
--- $3 whether the drain waits for retries: then only the second is asked for, and else only the first
--- $4 the drain   $5 at most so many of its marks
--- The marks are read by the same statement, and so see just what the rest of it sees: each of them belongs to an end that it sees, and
--- what it still sees will leave another.
+-- $3 whether the trigger waits for retries: then only the second question is answered, and else only the
+-- first
+-- $4 the trigger   $5 limit of its marks
+-- The same statement reads the marks, so it sees them in the same snapshot as the jobs: each mark belongs
+-- to an end that it sees, and each job that it still sees will leave another mark.
 WITH clock AS MATERIALIZED (
-    -- Not now(): what came in since this transaction began counts, too.
-    -- A type belongs to one queue, also if somebody has deleted its row.
+    -- Not now(): jobs that were enqueued since this transaction began count, too.
+    -- A type belongs to one queue, also if an operator has deleted its row.
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now, coalesce(
         (SELECT t.queue FROM windlass.job_types t WHERE t.name = $1::text),
         (SELECT c.queue FROM windlass.counts c WHERE c.job_type = $1::text)
     ) AS queue, ARRAY (SELECT d.name FROM windlass.completion_triggers d WHERE d.kind = 'type' AND d.watched = $1::text) AS hooks
 )
 SELECT NOT $3::boolean AND (EXISTS (
-    -- One priority after another, so that what lies in the future is not walked over.
+    -- One priority after another, so that scheduled jobs of the future are not scanned.
     SELECT 1 FROM generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (
         SELECT 1 FROM windlass.delayed_jobs j
         WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND j.gate IS NULL

@@ -1,4 +1,4 @@
--- unfinished: how many jobs of a queue have not ended.
+-- unfinished: counts the jobs of a queue that have not ended.
 -- $1 queue
 -- plan: walks count_deltas: folding keeps this table short
 SELECT (

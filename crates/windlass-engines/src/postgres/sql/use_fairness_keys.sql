@@ -1,5 +1,5 @@
--- use_fairness_keys: from now on these queues have jobs with fairness keys. The catalogue is locked before the queues, as whoever declares
--- them does it.
+-- use_fairness_keys: stores that these queues have jobs with fairness keys from now on. It locks the
+-- catalogue before the queues, as declaring queues does.
 -- $1 queues   $2 now, or null for the server's clock
 WITH wanted AS MATERIALIZED (
     SELECT name FROM windlass.queues WHERE name = ANY ($1::text[]) AND fairness_keys_since IS NULL

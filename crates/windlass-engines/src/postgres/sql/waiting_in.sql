@@ -1,5 +1,5 @@
--- waiting_in: jobs of a queue that wait, with or without a gate.
--- $1 queue   $2 at most so many
+-- waiting_in: lists jobs of a queue that wait, with or without a gate.
+-- $1 queue   $2 limit
 -- plan: cold: a person purges a queue, a batch at a time
 (SELECT id FROM windlass.delayed_jobs
     WHERE locked_at IS NULL AND gate IS NULL AND queue = $1::text LIMIT $2::integer)

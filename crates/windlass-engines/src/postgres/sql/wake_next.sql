@@ -1,4 +1,5 @@
--- wake_next: there is more in a queue than this process takes, so another one is woken that handles one of the same types.
+-- wake_next: notifies another process that handles one of the same types, since a queue has more jobs than
+-- this process takes.
 -- $1 queue   $2 this process's channel   $3 the types it handles, in JSON
 -- plan: sorts: the workers that wait for jobs of one queue
 SELECT pg_notify(channel, $1::text) FROM (

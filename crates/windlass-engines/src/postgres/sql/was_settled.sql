@@ -1,4 +1,5 @@
--- was_settled: which of these claims were settled before: their token is still with the job, wherever it is.
+-- was_settled: lists which of these claims were settled before: their token is still with the job, wherever
+-- it is.
 -- by position: $1 ids   $2 tokens
 -- plan: walks delayed_jobs_dlq_queue when seen empty: it runs only for claims that are lost
 WITH input AS MATERIALIZED (

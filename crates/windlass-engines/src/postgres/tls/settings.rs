@@ -1,5 +1,5 @@
-//! What a database URL says about TLS, in the words of libpq: `sslmode`, `sslrootcert`, `sslcert`, `sslkey`. The
-//! driver knows half of one of them, so they are taken out before it reads the rest.
+//! The TLS options of a database URL, named as in libpq: `sslmode`, `sslrootcert`, `sslcert`, `sslkey`. The
+//! driver knows half of the values of one of them, so they are removed before it reads the rest.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use tokio_postgres::config::SslMode;
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
-/// What a URL says about TLS.
+/// The TLS settings of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::postgres) struct TlsSettings {
     transport: SslMode,
@@ -17,7 +17,7 @@ pub(in crate::postgres) struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// Whether there is to be TLS at all.
+    /// Whether the connection uses TLS at all.
     pub(in crate::postgres) fn transport(&self) -> SslMode {
         self.transport
     }
@@ -26,26 +26,27 @@ impl TlsSettings {
 /// Which servers are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Whoever answers. That keeps out who listens, and not who pretends to be the server.
+    /// Any server. That protects against eavesdropping, and not against a server that pretends to be the
+    /// right one.
     Anyone,
-    /// One with a certificate by an authority in this file, whatever its name.
+    /// A server with a certificate by an authority in this file, whatever its name.
     Authority(PathBuf),
-    /// The same, and the certificate is for the host in the URL. Without a file, the authorities that the machine
-    /// trusts.
+    /// A server with a certificate by such an authority, for the host in the URL. Without a file, the
+    /// authorities are those that the machine trusts.
     AuthorityAndName(Option<PathBuf>),
 }
 
-/// How a client shows who it is.
+/// The certificate by which a client identifies itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
 }
 
-/// The authorities that the machine trusts, as a value of `sslrootcert`.
+/// The value of `sslrootcert` for the authorities that the machine trusts.
 const SYSTEM: &str = "system";
 
-/// Takes the settings out of a URL and gives what is left of it.
+/// Removes the settings from a URL and returns the rest of it.
 pub(in crate::postgres) fn take(url: &str) -> Result<(String, TlsSettings)> {
     let mut given = Given::default();
     let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
@@ -53,7 +54,7 @@ pub(in crate::postgres) fn take(url: &str) -> Result<(String, TlsSettings)> {
     Ok((rest, given.decide()?))
 }
 
-/// The options as they were given. One that is empty counts as not given.
+/// The options as they were given. An empty option counts as not given.
 #[derive(Default)]
 struct Given {
     mode: Option<String>,
@@ -63,7 +64,7 @@ struct Given {
 }
 
 impl Given {
-    /// Keeps an option if it is about TLS, and says so. The last one wins.
+    /// Keeps an option if it is about TLS, and returns whether it is. The last one wins.
     fn takes(&mut self, name: &str, value: &str) -> bool {
         let place = match name {
             "sslmode" => &mut self.mode,
@@ -108,7 +109,8 @@ fn identity(certificate: Option<String>, key: Option<String>) -> Result<Option<I
     }
 }
 
-/// Anybody can have a certificate by an authority that the whole world trusts; only the name tells them apart.
+/// The error for too weak a mode. Any server can get a certificate by an authority that the whole world
+/// trusts; only the name tells servers apart.
 fn too_weak(mode: &str) -> EngineError {
     wrong(&format!("expected sslmode=verify-full with sslrootcert=system, got sslmode={mode}"))
 }
@@ -119,7 +121,8 @@ fn no_authority() -> EngineError {
     )
 }
 
-/// A word is repeated. Anything else may be a part of a password with a `?` in it.
+/// The error for an unknown mode. It repeats a word. Anything else may be a part of a password with a `?`
+/// in it.
 fn unknown_mode(mode: &str) -> EngineError {
     let is_word = mode.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
     let got = if is_word { format!("{mode:?}") } else { "something else".to_owned() };
@@ -130,7 +133,7 @@ fn wrong(why: &str) -> EngineError {
     EngineError::Unusable { why: format!("{why} (in the database URL)") }
 }
 
-/// The driver, too, looks for options after the first `?` behind the first `@`.
+/// Takes options from a URL. The driver, too, looks for options after the first `?` behind the first `@`.
 fn from_url(url: &str, given: &mut Given) -> String {
     let after_user = url.find('@').map_or(0, |at| at + 1);
     let Some(mark) = url[after_user..].find('?').map(|mark| after_user + mark) else { return url.to_owned() };
@@ -142,7 +145,7 @@ fn from_url(url: &str, given: &mut Given) -> String {
     format!("{}?{}", &url[..mark], kept.join("&"))
 }
 
-/// Words such as `host=db sslmode=require`, where a value may stand in quotes.
+/// Takes options from words such as `host=db sslmode=require`, where a value may stand in quotes.
 fn from_words(text: &str, given: &mut Given) -> String {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some((name, told)) = rest.split_once('=') {
@@ -155,7 +158,7 @@ fn from_words(text: &str, given: &mut Given) -> String {
     kept + rest
 }
 
-/// The first value of a text, and what follows it.
+/// Splits a text into its first value and the rest.
 fn word(text: &str) -> (String, &str) {
     let quoted = text.starts_with('\'');
     let body = if quoted { &text[1..] } else { text };

@@ -1,4 +1,4 @@
-//! Whether a server's certificate will do.
+//! Verification of a server's certificate.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use windlass_core::engine::Result;
 use super::settings::Trust;
 use super::{certificates, unusable};
 
-/// Asks of a certificate what the settings want to know.
+/// Makes the checks of a certificate that the settings ask for.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// Whoever answers is trusted if there are none.
+    /// The trusted authorities. With none, any server is trusted.
     authorities: Option<Authorities>,
-    /// Whether the certificate must be for the host that was asked for.
+    /// Whether the certificate must be for the requested host.
     checks_name: bool,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Verifier {
-    /// Reads the authorities that are trusted.
+    /// Reads the trusted authorities.
     pub(super) fn new(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Self> {
         let algorithms = provider.signature_verification_algorithms;
         let (authorities, checks_name) = match trust {
@@ -67,7 +67,7 @@ impl ServerCertVerifier for Verifier {
         Ok(ServerCertVerified::assertion())
     }
 
-    // That the server has the key of the certificate is checked in every mode: a password may be bound to it.
+    // Every mode checks that the server has the key of the certificate: a password may be bound to it.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
@@ -91,23 +91,25 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Who may sign for servers.
+/// The authorities that may sign for servers.
 #[derive(Debug)]
 struct Authorities {
     roots: RootCertStore,
-    /// The same, as they came.
+    /// Their certificates, as they were read.
     named: Vec<CertificateDer<'static>>,
 }
 
 impl Authorities {
     fn of(named: Vec<CertificateDer<'static>>) -> Self {
         let mut roots = RootCertStore::empty();
-        // What is no authority signs for nobody, but the machine's list may well hold one among many.
+        // A certificate that is no authority signs for no server, but the machine's list may well hold one
+        // among many.
         roots.add_parsable_certificates(named.iter().cloned());
         Self { roots, named }
     }
 
-    /// The machine's own list: whoever keeps the machine decides whom it trusts, and renews it without a new Windlass.
+    /// Reads the machine's own list: its administrator decides which authorities are trusted, and renews
+    /// the list without a new Windlass.
     fn of_this_machine() -> Result<Self> {
         let found = rustls_native_certs::load_native_certs();
         if found.certs.is_empty() {
@@ -121,8 +123,9 @@ impl Authorities {
         Ok(Self::of(found.certs))
     }
 
-    /// PostgreSQL's own manual makes a certificate that signs for itself and counts as an authority. The library refuses
-    /// it as a server's, after it has looked at the dates; if it is the very one that was named, it will do.
+    /// Accepts a named certificate that signs for itself. PostgreSQL's own manual makes one that counts as
+    /// an authority. The library refuses it as a server's, after it has checked the dates. If it is the
+    /// very one that was named, it is accepted.
     fn forgive(&self, error: Error, shown: &CertificateDer<'_>) -> std::result::Result<(), Error> {
         let is_authority = matches!(&error, Error::InvalidCertificate(CertificateError::Other(why))
             if why.0.to_string() == "CaUsedAsEndEntity");

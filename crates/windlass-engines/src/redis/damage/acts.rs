@@ -1,5 +1,5 @@
-//! Everything that is asked of an engine, at least once by each script. Where a call may hold several items, it does, and the
-//! last is the one with the most to read.
+//! All acts of an engine, which run each script at least once. Where a call may contain several items, it
+//! does, and the last item is the one that requires the most reads.
 
 use std::time::Duration;
 
@@ -41,12 +41,12 @@ use super::scenario::{
     queue, settled, with_key,
 };
 
-/// Something that is asked of an engine.
+/// A call to an engine.
 pub(super) struct Act {
     pub(super) name: &'static str,
     pub(super) writes: bool,
     pub(super) has_arguments: bool,
-    /// Whether it is more than one script: what the first has done stays if a later one fails.
+    /// Whether it runs more than one script: the changes of the first stay if a later one fails.
     pub(super) in_steps: bool,
     pub(super) run: fn(&Scenario) -> BoxFuture<'_, Result<()>>,
 }
@@ -207,7 +207,7 @@ fn samples() -> Vec<Sample> {
     vec![sample("main work 1 a1 a1"), sample("main work 2 a1:2 a1:2")]
 }
 
-/// Two rows of a store in which nothing was rolled up yet.
+/// Two rows of a store without rollups.
 fn rollup_change() -> RollupChange {
     let row = |minute| Rollup {
         key: RollupKey { minute: Minute::from_number(minute), queue: queue(), job_type: kind("work") },
@@ -234,7 +234,7 @@ fn trigger(name: &str) -> CompletionTrigger {
     CompletionTrigger::new(name, Watched::Type(kind("other")), JobTemplate::new(kind("work")))
 }
 
-/// Two new drains.
+/// Two new completion triggers.
 fn trigger_changes(scenario: &Scenario) -> Vec<TriggerChange> {
     let now = windlass_core::clock::Clock::now(&*scenario.clock);
     let change = |name: &str| triggers::acts::declare(&trigger(name), Origin::Cli, None, now).unwrap();
@@ -280,7 +280,7 @@ fn enqueue_request() -> EnqueueRequest {
 
 async fn claim_suspect(scenario: &Scenario) -> Result<()> {
     let suspects = Suspects::One { crashes_max: 3 };
-    // Nothing is suspect yet; but a rescue makes it so.
+    // No job is suspect yet; but a rescue makes one suspect.
     if scenario.store().damage.begun().is_none() {
         scenario.engine.rescue(rescue_request()).await?;
     }

@@ -1,5 +1,5 @@
-//! A store in which everything happens: jobs that wait, run, are parked or dead, with and without a key, and workers of which
-//! one is silent.
+//! A store with jobs of every kind: jobs that wait, run, are parked or dead, with and without a key, and
+//! workers of which one is silent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,15 +108,16 @@ pub(super) type Dump = BTreeMap<String, Vec<String>>;
 pub(super) struct Scenario {
     pub(super) engine: RedisEngine,
     pub(super) clock: Arc<ManualClock>,
-    /// Running jobs of the worker that is awake: the first is plain, the next have keys and were tried before, the last has others
-    /// of its ordering key behind it.
+    /// Running jobs of the worker that is awake: the first is plain, the next have keys and were tried
+    /// before, the last has other jobs of its ordering key behind it.
     pub(super) running: Vec<Claimed>,
-    /// Those that come next in their ordering keys when the last of these ends, and when a waiting one expires.
+    /// The jobs that become heads of their ordering keys when the last of these ends, and when a waiting head
+    /// expires.
     pub(super) in_line: Vec<JobId>,
     pub(super) dead: JobId,
     pub(super) waiting: JobId,
     pub(super) lease: LeaseFence,
-    /// A drain that watches the queue, and is marked.
+    /// A completion trigger that watches the queue, and is marked.
     pub(super) trigger: StoredTrigger,
     pub(super) claim: ClaimRequest,
     pub(super) request: RequestId,
@@ -129,7 +130,8 @@ impl Scenario {
         Self::on(&url, None).await
     }
 
-    /// On this server, with scripts of the form that servers of this version want, if not its own.
+    /// Builds the scenario on this server, with scripts of the form that servers of this version require, if
+    /// not its own.
     pub(super) async fn on(url: &str, scripts_of: Option<u32>) -> Self {
         let namespace = format!("scenario-{:016x}", fastrand::u64(..));
         let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
@@ -210,7 +212,7 @@ impl Scenario {
         dump
     }
 
-    /// Puts something of another kind where rows of this name are.
+    /// Replaces rows of this name by values of another kind.
     pub(super) fn spoil(&self, rows: &str) {
         let names = self.names(rows);
         assert!(!names.is_empty(), "there are no {rows}");
@@ -220,7 +222,7 @@ impl Scenario {
     }
 }
 
-/// The notes of a job.
+/// The key of a job's notes.
 pub(super) fn notes(id: JobId) -> String {
     format!("notes:{:014}", id.0)
 }
@@ -274,7 +276,7 @@ async fn park(engine: &RedisEngine) {
     engine.settle(jobs.iter().map(park).collect()).await.unwrap();
 }
 
-/// Jobs that run for the second time, but for the first; and the claim that started them.
+/// Jobs that run for the second time, except for the first job; and the claim that started them.
 async fn run_again(engine: &RedisEngine, clock: &ManualClock) -> (Vec<Claimed>, ClaimRequest) {
     let jobs = run(engine, AWAKE, vec![with_key("one"), with_key("two")], 2).await;
     let retry =
@@ -292,6 +294,6 @@ async fn take(engine: &RedisEngine) -> LeaseFence {
     let request = LeaseRequest { worker: AWAKE, id: TermId::from_random(fastrand::u128(..)), duties };
     match engine.take_leases(&request).await.unwrap()[..] {
         [Taking::Taken(term, _), _] => LeaseFence { duty: duty("rescue"), term },
-        ref other => panic!("expected it to be free, got {other:?}"),
+        ref other => panic!("expected the lease to be free, got {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What is written to disk, and whether that works.
+//! Findings about what is written to disk, and whether writing works.
 
 use windlass_core::engine::Durability;
 
@@ -8,11 +8,11 @@ use super::{Patient, Silence, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::store_error::StoreResult;
 
-/// The server does nothing else while it forks. From here on that is felt.
+/// The server does nothing else while it forks. Forks of this length are noticeable.
 const FORK_SECONDS: (f64, f64) = (0.25, 2.0);
 
 impl Patient {
-    /// What an acknowledged job survives.
+    /// Reports what an acknowledged job survives.
     pub(super) async fn durability(&self) -> StoreResult<Finding> {
         let info = match &self.info {
             Ok(info) => info,
@@ -26,7 +26,8 @@ impl Patient {
     }
 }
 
-/// `hidden` is why the server does not tell its settings. A user who is denied them can be let; some servers have none to tell.
+/// Grades durability. `hidden` is why the server does not report its settings. A user without the right can
+/// be granted it; some servers have no settings to report.
 pub(super) fn durability(facts: &ServerFacts, hidden: Option<&Silence>) -> Finding {
     let grade = match (facts.durability(), facts.syncs.as_deref(), facts.snapshots) {
         (Durability::PowerCut, ..) | (Durability::Crash, Some("everysec"), _) => Grade::Good,
@@ -35,23 +36,23 @@ pub(super) fn durability(facts: &ServerFacts, hidden: Option<&Silence>) -> Findi
         _ => Grade::Poor,
     };
     let appends = if facts.appends { "yes" } else { "no" };
-    let syncs = facts.syncs.as_deref().unwrap_or("is not told");
+    let syncs = facts.syncs.as_deref().unwrap_or("unknown");
     let is_denied = hidden.is_some_and(Silence::is_denied);
     let hidden =
-        hidden.map(|silence| format!("; settings are not told ({})", silence.why)).unwrap_or_default();
+        hidden.map(|silence| format!("; settings cannot be read ({})", silence.why)).unwrap_or_default();
     let found = format!(
-        "appendonly {appends}, appendfsync {syncs}: lost can be {}{hidden}",
+        "appendonly {appends}, appendfsync {syncs}; what can be lost: {}{hidden}",
         facts.what_can_be_lost()
     );
     let advice = match grade {
-        Grade::Unread if is_denied => "let this user call CONFIG GET and ask again",
-        Grade::Unread => "look up `appendfsync` by the server's own means: CONFIG GET does not tell it",
+        Grade::Unread if is_denied => "grant this user CONFIG GET and run doctor again",
+        Grade::Unread => "look up `appendfsync` with the server's own tools: CONFIG GET does not report it",
         _ => "set `appendonly yes` and `appendfsync everysec` or `always`, unless jobs may be lost",
     };
     Finding::new("durability", grade, found, advice)
 }
 
-/// Whether the last writes to disk worked.
+/// Reports whether the last writes to disk worked.
 pub(super) fn disk(info: &Info) -> Option<Finding> {
     let status = |name| info.field(name).map(|status| (name, status));
     let written = status("aof_last_write_status");
@@ -66,20 +67,20 @@ pub(super) fn disk(info: &Info) -> Option<Finding> {
         let late = info.number("aof_delayed_fsync").unwrap_or_default();
         return Some(Finding::good(
             "disk",
-            format!("the last writes worked; {late} were late since the start"),
+            format!("the last writes worked; {late} syncs were late since the start"),
         ));
     }
-    // A file that is not rewritten only grows; whoever cannot write or save refuses jobs.
+    // A file that is not rewritten only grows; a server that cannot write or save refuses jobs.
     let only_grows = failed.iter().all(|(name, _)| *name == "aof_last_bgrewrite_status");
     let grade = if only_grows { Grade::Poor } else { Grade::Bad };
     let shown: Vec<_> = failed.iter().map(|(name, status)| format!("{name} is {status}")).collect();
     let advice =
-        "look into the server's log and at the room on its disk; new jobs are refused until it can write";
+        "check the server's log and the free space on its disk; new jobs are refused until it can write";
     Some(Finding::new("disk", grade, shown.join(", "), advice))
 }
 
-/// A rewrite and a snapshot are made by a copy of the server: it stops while it is copied, and needs memory for what changes
-/// meanwhile.
+/// Reports forks. A forked copy of the server makes a rewrite or a snapshot: the server stops while it is
+/// copied, and needs memory for what changes meanwhile.
 pub(super) fn forks(info: &Info) -> Option<Finding> {
     let seconds = info.number("latest_fork_usec")? / 1e6;
     let at_work = |name: &str| info.field(name) == Some("1");

@@ -1,4 +1,4 @@
-//! Which version made the keys of the namespace, and under which names.
+//! The version that wrote the keys of the namespace, and their prefixes.
 
 use std::time::Duration;
 
@@ -22,14 +22,15 @@ impl Patient {
         };
         let (version, ready, scheduled) = (layout.text()?, layout.text()?, layout.text()?);
         if version.is_empty() {
-            let found = format!("{} is not there yet; whoever opens it first makes it", self.keys.all);
+            let found = format!("{} does not exist yet; the first process that opens it creates it", self.keys.all);
             return Ok(Finding::good("layout", found));
         }
         let Ok(number) = version.parse::<u32>() else { return Ok(damaged(&key)) };
         Ok(self.compared(number, &ready, &scheduled))
     }
 
-    /// Whether the store was found emptied or older than it was: what it held then is lost, whoever saw it in a log or not.
+    /// Reports whether the store was found emptied or older than it was: the data that it lost is gone,
+    /// whether a person saw it in a log or not.
     pub(super) async fn losses(&self) -> StoreResult<Finding> {
         let key = format!("{}layout", self.keys.all);
         let ask = redis::cmd("HMGET").arg(&key).arg("replaced").arg("replaced_at").to_owned();
@@ -42,21 +43,21 @@ impl Patient {
     }
 
     fn compared(&self, version: u32, ready: &str, scheduled: &str) -> Finding {
-        let found = format!("{} has layout {version}, this Windlass knows {LAYOUT_VERSION}", self.keys.all);
+        let found = format!("{} has layout {version}, this Windlass uses {LAYOUT_VERSION}", self.keys.all);
         if let Some(advice) = other_layout(version.into()) {
             return Finding::new("layout", Grade::Bad, found, advice);
         }
         if (ready, scheduled) != (self.keys.ready.as_str(), self.keys.scheduled.as_str()) {
-            let found = format!("{} was made with lanes at {ready}… and {scheduled}…", self.keys.all);
+            let found = format!("{} was created with the lane prefixes {ready} and {scheduled}", self.keys.all);
             let advice =
-                "set `ready_key` and `scheduled_key` as the namespace was made, without the colon at the end";
+                "set `ready_key` and `scheduled_key` to these prefixes, without the colon at the end";
             return Finding::new("layout", Grade::Bad, found, advice);
         }
         Finding::good("layout", found)
     }
 }
 
-/// What was lost longer ago than this is no news.
+/// A loss longer ago than this is not reported as poor.
 const LATELY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 pub(super) fn losses(times: Option<i64>, last: Option<Timestamp>, now: Timestamp) -> Finding {
@@ -69,12 +70,12 @@ pub(super) fn losses(times: Option<i64>, last: Option<Timestamp>, now: Timestamp
     if now.since(last) > LATELY {
         return Finding::good("losses", found);
     }
-    let advice = "what it held then is lost: find out who emptied it or brought it back (FLUSHALL, an older snapshot, a replica \
-                  that took over), and put lost work in again; schedules and triggers that were stored at the command line, too";
+    let advice = "its data of that time is lost: find out what emptied or restored it (FLUSHALL, an older snapshot, a replica \
+                  that took over), and enqueue lost jobs again; also store schedules and triggers of the command line again";
     Finding::new("losses", Grade::Poor, found, advice)
 }
 
 fn damaged(key: &str) -> Finding {
-    let found = format!("{key} is not what Windlass writes there");
-    Finding::new("layout", Grade::Bad, found, "give Windlass a namespace that nobody else writes to")
+    let found = format!("{key} does not contain what Windlass writes there");
+    Finding::new("layout", Grade::Bad, found, "give Windlass a namespace that no other program writes to")
 }

@@ -1,4 +1,4 @@
-//! Which server it is, and who else has its data.
+//! Findings about the kind of server, and which other servers have its data.
 
 use super::super::info::Info;
 use super::super::server::{SERVER_MIN, ServerFacts};
@@ -7,7 +7,8 @@ use crate::finding::{Finding, Grade};
 use crate::redis::reply::text;
 use crate::redis::store_error::StoreResult;
 
-/// A replica hears from its primary every ten seconds at the least, and tells how far it is each second.
+/// A primary pings its replica every ten seconds at the least, and a replica reports its position each
+/// second.
 const LAG_SECONDS: (f64, f64) = (5.0, 60.0);
 
 pub(super) fn server(info: &Info) -> Option<Finding> {
@@ -22,12 +23,12 @@ pub(super) fn server(info: &Info) -> Option<Finding> {
         let host = info.field("master_host").unwrap_or("?");
         let port = info.field("master_port").unwrap_or("?");
         let found = format!("{what}, a replica of {host}:{port}, which takes no jobs");
-        return Some(Finding::new("server", Grade::Bad, found, "name its primary in the URL, too"));
+        return Some(Finding::new("server", Grade::Bad, found, "add its primary to the URL"));
     }
     Some(Finding::good("server", format!("{what}, takes writes")))
 }
 
-/// What copies there are, and how far behind. The last second of a copy is lost with the primary.
+/// Reports the replicas, and how far behind they are. The last second of a replica is lost with the primary.
 pub(super) fn replicas(info: &Info) -> Option<Finding> {
     if info.field("role")? != "master" {
         return of_replica(info);
@@ -40,11 +41,11 @@ pub(super) fn replicas(info: &Info) -> Option<Finding> {
     let copies: Vec<_> = copies.into_iter().map(|(_, copy)| Copy::read(copy, here)).collect();
     let shown: Vec<_> = copies.iter().map(Copy::describe).collect();
     let worst = copies.iter().map(Copy::lag).fold(0.0, f64::max);
-    let advice = "see why it does not keep up: its log, the network, `client-output-buffer-limit replica`";
+    let advice = "find out why it does not keep up: its log, the network, `client-output-buffer-limit replica`";
     Some(Finding::graded("replicas", shown.join("; "), worst, LAG_SECONDS, advice))
 }
 
-/// `slave0:ip=…,port=…,state=…,offset=…,lag=…`.
+/// The form is `slave0:ip=…,port=…,state=…,offset=…,lag=…`.
 fn is_copy(name: &str, value: &str) -> bool {
     name.starts_with("slave") && value.starts_with("ip=")
 }
@@ -71,29 +72,29 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// One that is not there yet is as far behind as can be without being lost.
+    /// The lag in seconds. A replica that is not in sync yet is at least at the threshold of poor.
     fn lag(&self) -> f64 {
         if self.state == "online" { self.seconds } else { self.seconds.max(LAG_SECONDS.0) }
     }
 
     fn describe(&self) -> String {
         let Self { place, state, seconds, bytes } = self;
-        format!("{place} is {state}, {bytes} bytes behind, last heard of {seconds} s ago")
+        format!("{place} is {state}, {bytes} bytes behind, last acknowledgement {seconds} s ago")
     }
 }
 
 fn of_replica(info: &Info) -> Option<Finding> {
     let link = info.field("master_link_status")?;
     let grade = if link == "up" { Grade::Good } else { Grade::Bad };
-    let found = format!("this server is one; its link to the primary is {link}");
-    Some(Finding::new("replicas", grade, found, "see whether the primary runs, and what this server logs"))
+    let found = format!("this server is a replica; its link to the primary is {link}");
+    Some(Finding::new("replicas", grade, found, "check that the primary runs, and read this server's log"))
 }
 
 impl Patient {
     pub(super) async fn cluster(&self) -> StoreResult<Finding> {
         match self.info.as_ref().map(|info| info.field("cluster_enabled")) {
             Ok(Some("1")) => {}
-            Ok(_) => return Ok(Finding::good("cluster", "this server is in none".to_owned())),
+            Ok(_) => return Ok(Finding::good("cluster", "this server is in no cluster".to_owned())),
             Err(why) => return Ok(unread("cluster", "INFO", why)),
         }
         let told = match self.ask(redis::cmd("CLUSTER").arg("INFO")).await? {
@@ -103,7 +104,7 @@ impl Patient {
         let state = told.lines().find_map(|line| line.trim_end().strip_prefix("cluster_state:"));
         let state = state.unwrap_or("unknown");
         let grade = if state == "ok" { Grade::Good } else { Grade::Bad };
-        let advice = "some slots have no server that answers; see CLUSTER SLOTS and bring it back";
+        let advice = "some slots have no server that answers; find them with CLUSTER SLOTS and start their servers";
         Ok(Finding::new("cluster", grade, format!("the state of the cluster is {state}"), advice))
     }
 }

@@ -1,4 +1,4 @@
-//! How fast the server answers, and what kept it from answering.
+//! Findings about how fast the server answers, and what kept it from answering.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use crate::finding::{Finding, of_clock};
 use crate::redis::reply::ReplyReader;
 use crate::redis::store_error::StoreResult;
 
-/// Round trips that are measured.
+/// The number of measured round trips.
 const ROUND_TRIPS: usize = 21;
-/// Every claim and every end waits for one.
+/// Every claim and every end waits for one round trip.
 const ROUND_TRIP_SECONDS: (f64, f64) = (0.01, 0.2);
-/// Entries of the log of slow commands that are read.
+/// The number of entries of the slow log that are read.
 const SLOW_READ: u32 = 128;
-/// A server does one thing at a time: for so long nobody was answered.
+/// A server does one thing at a time: for this long no other client got an answer.
 const SLOW_SECONDS: (f64, f64) = (0.1, 2.0);
-/// What was slow longer ago than this is over.
+/// Slow commands longer ago than this do not count.
 const SLOW_LATELY: Duration = Duration::from_secs(3_600);
 
 impl Patient {
@@ -46,7 +46,8 @@ impl Patient {
         Ok(latency(taken))
     }
 
-    /// What was slow lately, by whom. Only the name of a command is told: its arguments may be anybody's secrets.
+    /// Reports the commands that were slow lately, and whether Windlass sent them. Only the name of a command
+    /// is reported: its arguments may be another program's secrets.
     pub(super) async fn slow_commands(&self) -> StoreResult<Finding> {
         let entries = match self.ask(redis::cmd("SLOWLOG").arg("GET").arg(SLOW_READ)).await? {
             Ok(entries) => ReplyReader::of(entries)?,
@@ -67,7 +68,7 @@ impl Patient {
         Ok(slow)
     }
 
-    /// A script of ours has the prefix of all keys as its first one.
+    /// Reads one entry. A script of this engine has the prefix of all keys as its first key.
     fn slow_command(&self, words: Value, at: Timestamp, took: Duration) -> StoreResult<Slow> {
         let mut words = ReplyReader::of(words)?;
         let command = words.text()?.to_ascii_uppercase();
@@ -89,7 +90,7 @@ fn latency(mut taken: Vec<Duration>) -> Finding {
     taken.sort();
     let (half, most) = (taken[taken.len() / 2], taken[taken.len() - 1]);
     let found = format!("a round trip takes {half:.1?}, the longest of {} {most:.1?}", taken.len());
-    let advice = "run workers nearer to the server, or see what keeps it busy";
+    let advice = "run workers nearer to the server, or find out what keeps the server busy";
     Finding::graded("latency", found, half.as_secs_f64(), ROUND_TRIP_SECONDS, advice)
 }
 
@@ -100,7 +101,7 @@ pub(super) fn slow_commands(slow: &[Slow], now: Timestamp) -> Finding {
         return Finding::good("slow commands", found);
     };
     let ours = lately().filter(|slow| slow.is_ours).count();
-    let whose = if worst.is_ours { "a script of this namespace" } else { "somebody else" };
+    let whose = if worst.is_ours { "a script of this namespace" } else { "another client" };
     let found = format!(
         "{} within the last hour, {ours} of them by this namespace; the longest, {} by {whose}, took {:.1?}",
         lately().count(),
@@ -108,9 +109,9 @@ pub(super) fn slow_commands(slow: &[Slow], now: Timestamp) -> Finding {
         worst.took
     );
     let advice = match worst.is_ours {
-        true => "see whether the machine is overloaded, or swaps: scripts are short by themselves",
+        true => "check whether the machine is overloaded, or swaps: scripts are short by themselves",
         false => {
-            "nobody is answered meanwhile: find out who sends it (SLOWLOG GET), and give jobs a server of their own"
+            "no client gets an answer meanwhile: find out which client sends it (SLOWLOG GET), and give jobs a server of their own"
         }
     };
     Finding::graded("slow commands", found, worst.took.as_secs_f64(), SLOW_SECONDS, advice)

@@ -1,7 +1,8 @@
--- rights: which commands a user lacks on the keys and channels of a namespace. Changes nothing. Needs Redis 7.
--- keys layout, and what lanes begin with
--- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes: whoever lacks the
--- rights to them may not even ask
+-- rights: which commands a user lacks on the keys and channels of a namespace. Changes nothing. Needs Redis
+-- 7.
+-- keys layout, and the prefixes of lanes
+-- KEYS[1] the prefix of all keys   KEYS[2] the prefix of ready lanes   KEYS[3] the prefix of scheduled lanes:
+--      a user without rights to these keys may not even run this script
 -- ARGV commands
 -- answers the commands that are refused
 local refused = {}

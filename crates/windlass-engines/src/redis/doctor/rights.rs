@@ -1,4 +1,4 @@
-//! Whether this user may do what jobs need.
+//! Findings about whether this user has the rights that the engine needs.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use crate::redis::server::ServerFacts;
 use crate::redis::store_error::StoreResult;
 
 const RIGHTS: &str = include_str!("rights.lua");
-/// The first version in which a script can ask for rights.
+/// The first version in which a script can check rights.
 const TELLS_FROM: u32 = 7;
 /// The first version with users.
 const USERS_FROM: u32 = 6;
-/// What is sent beside scripts; scripts themselves say what they call.
+/// Commands that are sent beside scripts; scripts themselves name the commands that they call.
 const SENT: [&str; 5] = ["EVAL", "EVALSHA", "EXISTS", "INFO", "SUBSCRIBE"];
 
 impl Patient {
     pub(super) async fn rights(&self) -> StoreResult<Finding> {
         let major = match &self.info {
             Ok(info) => ServerFacts::of(info, None, None).major(),
-            // Whoever may not even ask what the server is opens no store on it.
+            // A user who may not even query the server's version opens no store on it.
             Err(silence) => return Ok(refused("INFO", silence)),
         };
         if major < USERS_FROM {
@@ -31,7 +31,7 @@ impl Patient {
             ));
         }
         if major < TELLS_FROM {
-            let found = "not looked at: before Redis 7 one cannot ask for rights".to_owned();
+            let found = "not examined: before Redis 7 rights cannot be queried".to_owned();
             return Ok(Finding::new(
                 "rights",
                 Grade::Unread,
@@ -61,7 +61,7 @@ impl Patient {
     }
 }
 
-/// What cannot even be asked for is lacking, unless something else is in the way.
+/// A finding about a refused command: its right is missing, unless the error has another cause.
 fn refused(command: &str, silence: &Silence) -> Finding {
     if silence.is_denied() { lacking(command) } else { unread("rights", command, silence) }
 }
@@ -72,7 +72,7 @@ fn lacking(commands: &str) -> Finding {
     Finding::new("rights", Grade::Bad, found, advice)
 }
 
-/// Every command that the engine needs: what it sends, and what its scripts call.
+/// Every command that the engine needs: commands that it sends, and commands that its scripts call.
 pub(super) fn commands(major: u32) -> BTreeSet<String> {
     let scripts = Scripts::for_server(major);
     let texts = scripts.texts().into_iter().chain([OPEN]);
@@ -80,7 +80,7 @@ pub(super) fn commands(major: u32) -> BTreeSet<String> {
     called.chain(SENT.map(str::to_owned)).collect()
 }
 
-/// Names in quotes that follow a call.
+/// The command names in quotes that follow a call.
 fn called_in(script: &str) -> impl Iterator<Item = &str> {
     const CALLS: [&str; 6] =
         ["redis.call('", "redis.pcall('", "call_many('", "call_jobs('", "write('", "write_many('"];

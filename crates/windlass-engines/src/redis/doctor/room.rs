@@ -1,14 +1,14 @@
-//! How much room is left: memory and connections.
+//! Findings about room: memory and connections.
 
 use super::super::info::Info;
 use super::{Patient, Silence, percent, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::store_error::StoreResult;
 
-/// Shares of what there is at most, from which on it is poor and bad.
+/// The used shares of a maximum from which on the grade is poor and bad.
 const USED: (f64, f64) = (0.8, 0.95);
 
-/// What the server drops when its memory is full.
+/// Reports what the server drops when its memory is full.
 pub(super) fn eviction(info: &Info, allowed: bool) -> Option<Finding> {
     let policy = info.field("maxmemory_policy")?;
     let dropped = info.number("evicted_keys").unwrap_or_default();
@@ -22,7 +22,7 @@ pub(super) fn eviction(info: &Info, allowed: bool) -> Option<Finding> {
     Some(Finding::new("eviction", grade, found, advice))
 }
 
-/// What is used of the memory that the server may have, or else of the machine's.
+/// Reports how much is used of the memory that the server may have, or else of the machine's.
 pub(super) fn memory(info: &Info) -> Option<Finding> {
     let used = info.number("used_memory")?;
     let limit = info.number("maxmemory").filter(|most| *most > 0.0);
@@ -41,13 +41,13 @@ fn megabytes(bytes: f64) -> String {
 }
 
 impl Patient {
-    /// Connections beside how many there may be.
+    /// Reports how many connections are open, and the maximum.
     pub(super) async fn connections(&self) -> StoreResult<Finding> {
         let info = match &self.info {
             Ok(info) => info,
             Err(why) => return Ok(unread("connections", "INFO", why)),
         };
-        // Older servers have the most among their settings only.
+        // Older servers report the maximum only among their settings.
         let most = match info.number("maxclients") {
             Some(most) => Some(most),
             None => match self.setting("maxclients").await? {
@@ -65,6 +65,6 @@ pub(super) fn connections(info: &Info, most: f64) -> Option<Finding> {
     let turned_away = info.number("rejected_connections").unwrap_or_default();
     let found =
         format!("{open} of {most} connections are open; {turned_away} were turned away since the start");
-    let advice = "raise `maxclients`, or find out who keeps so many open: CLIENT LIST";
+    let advice = "raise `maxclients`, or find out which clients keep connections open: CLIENT LIST";
     Some(Finding::graded("connections", found, open / most, USED, advice))
 }

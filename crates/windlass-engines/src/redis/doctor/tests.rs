@@ -1,4 +1,4 @@
-//! What is concluded from what a server says. Real servers are looked at in `tests/redis/doctor.rs`.
+//! Tests of the conclusions from a server's answers. `tests/redis/doctor.rs` examines real servers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn a_disk_that_cannot_be_written_is_bad_and_a_file_that_only_grows_is_poor() {
     assert_eq!(of("err", "ok", "ok"), Bad);
     assert_eq!(of("ok", "ok", "err"), Bad);
     assert_eq!(of("ok", "err", "ok"), Poor);
-    assert!(disk::disk(&Info::of("")).is_none(), "what is not told is not called good");
+    assert!(disk::disk(&Info::of("")).is_none(), "a missing value is not called good");
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn only_who_is_denied_its_settings_is_told_to_be_let() {
         assert_eq!(found.grade, Unread);
         found.advice.unwrap()
     };
-    assert!(advice("NOPERM").contains("let this user call CONFIG GET"), "{}", advice("NOPERM"));
-    assert!(advice("ERR").contains("by the server's own means"), "{}", advice("ERR"));
+    assert!(advice("NOPERM").contains("grant this user CONFIG GET"), "{}", advice("NOPERM"));
+    assert!(advice("ERR").contains("with the server's own tools"), "{}", advice("ERR"));
 }
 
 #[test]

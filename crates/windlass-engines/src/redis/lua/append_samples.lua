@@ -1,7 +1,8 @@
--- append_samples: what a worker has seen, for whichever process rolls up. If nobody does, only the newest are kept. One is its number, a space, when it was
--- seen, a space, and core's words.
+-- append_samples: stores the samples of a worker for the next rollup. If no process rolls up, only the newest
+-- samples are kept. A sample is its number, a space, when it was taken, a space, and core's text.
 -- keys rollup_samples, rollup_watermark
--- ARGV so many are kept, number of samples, for each: how many microseconds ago, what was seen
+-- ARGV how many samples are kept, number of samples, for each: how many microseconds ago it was taken, its
+--      text
 -- answers ''
 local kept = number_arg()
 local last = tonumber(redis.call('HGET', key('rollup_watermark'), 'last')) or 0

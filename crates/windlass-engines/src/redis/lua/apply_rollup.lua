@@ -1,9 +1,10 @@
--- apply_rollup: totals are booked up to here, what was rolled up goes, and these minutes become what they are; all of it only if nobody has
--- moved the watermark since it was read.
+-- apply_rollup: moves the watermark of the totals, deletes the samples that were rolled up, and writes the
+-- new rollups; all of it only if no process has moved the watermark since it was read.
 -- keys rollup_samples, rollup_watermark, rollups, rollups:
--- ARGV version that was read, version from now on, totals, number of samples that were rolled up, the highest of their numbers,
---      number of rows, for each: minute, queue and type with a space between, what is kept
--- answers '1', or '' if somebody has moved the watermark
+-- ARGV version that was read, new version, totals, number of samples that were rolled up, the highest of
+--      their numbers, number of rows, for each: minute, queue and type with a space between, the rollup to
+--      store
+-- answers '1', or '' if another process has moved the watermark
 local read, version, booked, rolled_up, upto = number_arg(), number_arg(), arg(), number_arg(), number_arg()
 for _ = 1, number_arg() do
   local minute = digits(number_arg())
@@ -16,7 +17,8 @@ if (tonumber(redis.call('HGET', key('rollup_watermark'), 'version')) or 0) ~= re
   return answer('')
 end
 
--- Whoever appends may have dropped some of them, as the oldest of too many. One that is damaged has no number, and goes with the rest.
+-- A worker that appends samples may have dropped some of these, as the oldest of too many. A damaged sample
+-- has no number, and is deleted with the rest.
 local gone = 0
 local oldest = rolled_up > 0 and redis.call('LRANGE', key('rollup_samples'), '0', digits(rolled_up - 1)) or {}
 for _, sample in ipairs(oldest) do

@@ -1,4 +1,4 @@
--- attempts: the attempts of one job that ended, and its state, which tells of the last one.
+-- attempts: the attempts of one job that ended, and its state, which describes the last one.
 -- keys attempts:
 -- ARGV id
 -- answers its state, its notes, and a line of JSON for each attempt; or nothing

@@ -1,7 +1,7 @@
 -- breakers: all breakers that processes share.
 -- keys breakers
--- ARGV at most so many
--- answers for each its name, its version and what is known of it, one behind the other
+-- ARGV the maximum number of breakers
+-- answers for each breaker its name, its version and its state, all in one flat list
 local limit = number_arg()
 
 local rows = {}

@@ -1,7 +1,8 @@
--- cancel: cancels a waiting job, or asks a running one to stop.
+-- cancel: cancels a waiting job, or requests a running one to stop.
 -- keys stops, stops:
 -- ARGV id, why
--- answers 'cancelled', 'requested' and its token, the stage of a job that has ended, or '' if there is none
+-- answers 'cancelled', 'requested' and its token, the stage of a job that has ended, or '' if there is no
+--      such job
 local id, why = arg(), arg()
 local job = load(id)
 if not job then
@@ -14,7 +15,7 @@ end
 if job.stage ~= 'r' then
   return answer({job.stage})
 end
--- The first reason stands.
+-- The reason of the first request is kept.
 if not note(job, 'cancel') then
   set_note(job, 'cancel', why)
   write('SADD', key('stops:') .. job.worker, id)

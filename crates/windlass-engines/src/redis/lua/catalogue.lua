@@ -1,9 +1,11 @@
--- catalogue: reads queues and types, with the version of it all: everything at once if it is not too much, else a page of one
--- part. A kind is a type's number, its value ends with the queue; a type's value is its number and its spec.
+-- catalogue: reads queues and types, with the version of the catalogue: all at once if they are few enough,
+-- else a page of one part. The field of a kind is the number of a type, and its value ends with the queue.
+-- The value of a type is its number and its spec.
 -- keys kinds, pauses, queues, shut, types
--- ARGV '' for everything, or a part: queues, kinds, types, pauses or shut; where to go on, 0 to begin
--- answers {version, queues, kinds, types, pauses, shut}, only {version} if that would be too much, or for a part {version, where
---         to go on (0 at the end), names and values in turn}
+-- ARGV '' for everything, or a part: queues, kinds, types, pauses or shut; the cursor to go on from, 0 to
+--      begin
+-- answers {version, queues, kinds, types, pauses, shut}, only {version} if there are too many, or for a part
+--      {version, the cursor to go on from (0 at the end), names and values in turn}
 local part, cursor = arg(), arg()
 local version = LAYOUT[2]
 if part ~= '' then

@@ -1,13 +1,16 @@
--- change_schedules: what schedules become, each only if it still has the version that was read, and their jobs with them.
+-- change_schedules: changes schedules, each only if it still has the version that was read, and enqueues
+-- their jobs.
 -- keys agenda, schedule_names, schedules
--- ARGV queues with a limit, as in parts/putting.lua; how many schedules are kept at the most; number of changes, for each:
---      name; the version that was read, 0 for none; record, or '' to remove it; when to look at it, or '' for never;
---      what core says by the stage of the last job, four letters for one that waits, runs, is dead, has ended: p put the jobs in,
---      h the same and the last job of the schedule stays what it is, l leave them out, c put it in and cancel the last one, if
---      that gives way to it; why it is cancelled; the instants of the jobs' ticks, or '' if they are of none; number of jobs, for
---      each: as in parts/putting.lua
--- answers for each change three: 'done', its version, and one line for each job as enqueue.lua does, or o and the job that it
---         would overlap; 'changed' if somebody was faster; or 'full' if there is no room for another
+-- ARGV queues with a limit, as in parts/putting.lua; the maximum number of schedules; number of changes, for
+--      each: name; the version that was read, 0 for none; record, or '' to remove the schedule; when to
+--      evaluate it, or '' for never; core's decision for each stage of the last job, four letters for a job
+--      that waits, runs, is dead, has ended: p enqueue the jobs, h enqueue them and keep the last job of the
+--      schedule, l leave them out, c enqueue the job and cancel the last one, if the last one gives way to
+--      it; why the last one is cancelled; the instants of the jobs' ticks, or '' if the jobs belong to no
+--      tick; number of jobs, for each: as in parts/putting.lua
+-- answers three values for each change: 'done', its version, and one line for each job as enqueue.lua does,
+--      or o and the job that it would overlap; 'changed' if another process changed the schedule first; or
+--      'full' if there is no room for another schedule
 if IS_OLDER then
   return {'older'}
 end
@@ -15,7 +18,7 @@ read_limits()
 local most = number_arg()
 local room = most - redis.call('HLEN', key('schedules'))
 
--- Which of the four letters counts for a job that waits, runs, is dead, or has ended.
+-- The position of the letter that applies to a last job that waits, runs, is dead, or has ended.
 local function place_of(job)
   if job and waits(job) then
     return 1
@@ -23,14 +26,15 @@ local function place_of(job)
   return job and (job.stage == 'r' and 2 or job.stage == 'd' and 3) or 4
 end
 
--- Passes over the jobs of a change that is not applied.
+-- Skips the jobs of a change that is not applied.
 local function pass_over(jobs)
   for _ = 1, jobs do
     put_next(true)
   end
 end
 
--- Puts one job in, in the place of the last one, which waits: that one gives way only to a job that comes in.
+-- Enqueues one job in place of the last one, which waits. The last one is cancelled only if the new job is
+-- accepted.
 local function put_in_place_of(last, why)
   local line = put_next()
   if line and not ends_want_of_room(line, last) then
@@ -41,7 +45,7 @@ local function put_in_place_of(last, why)
   return line and put_again()
 end
 
--- Puts the jobs of a schedule in. Gives a line for each, and the last job of the schedule from then on.
+-- Enqueues the jobs of a schedule. Returns a line for each, and the last job of the schedule from then on.
 local function put_jobs(last, decision_table, why, jobs)
   local job = last ~= '-' and load(last) or nil
   local at = place_of(job)
@@ -70,7 +74,7 @@ local function put_jobs(last, decision_table, why, jobs)
   return lines, last
 end
 
--- The record, with the first tick that made no job: core reads from it what is to be told.
+-- The record, with the first tick that made no job: core reads the alert from it.
 local function with_news(record, ticks, lines)
   local i = 0
   for tick in string.gmatch(ticks, '%S+') do

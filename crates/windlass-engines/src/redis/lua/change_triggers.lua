@@ -1,8 +1,9 @@
--- change_triggers: what triggers become, each only if it still has the version that was read.
+-- change_triggers: changes completion triggers, each only if it still has the version that was read.
 -- keys trigger_jobs:, trigger_marks, trigger_watches, triggers, layout
--- ARGV how many are kept at the most; number of changes, for each: name; the version that was read, 0 for none; record, or '' to remove
---      it; what it watches, as in parts/waiting.lua
--- answers for each 'done' and its version, 'changed' if somebody was faster, or 'full' if there is no room for another
+-- ARGV the maximum number of triggers; number of changes, for each: name; the version that was read, 0 for
+--      none; record, or '' to remove the trigger; what it watches, as in parts/waiting.lua
+-- answers for each 'done' and its version, 'changed' if another process changed the trigger first, or 'full'
+--      if there is no room for another trigger
 local most = number_arg()
 local there = redis.call('HLEN', key('triggers'))
 local answers = {}
@@ -30,7 +31,8 @@ for _ = 1, number_arg() do
     there = there + (text and 0 or 1)
     local after = math.max(version + 1, NOW)
     save_trigger(name, after, job, look_at, record)
-    -- What comes after the first letter: whether it waits for retries changes nothing of what was marked.
+    -- The group, which follows the first letter. Whether the trigger waits for retries does not affect
+    -- existing marks.
     local watched = redis.call('HGET', key('trigger_watches'), name) or ''
     write('HSET', key('trigger_watches'), name, watch)
     if not text or string.sub(watched, 2) ~= string.sub(watch, 2) then

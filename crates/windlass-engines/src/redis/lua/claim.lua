@@ -1,9 +1,10 @@
--- claim: gives ready jobs to a live worker, in the order of core.
+-- claim: claims ready jobs for a live worker, in the order that core defines.
 -- keys expiring, foresight, held:, notes:, spent, turns, waiters:, worker:
--- ARGV token, worker, at most so many, at most so many ahead of their turn,
---      '' or the crashes that one suspect may have, why what has expired is cancelled;
---      number of queues, then each as parts/lanes.lua says
--- answers {'dead'} if the worker has no live row; else {'', jobs, outlook}: of each job its id, state, body and notes
+-- ARGV claim token, worker, the maximum number of jobs, the maximum number of boosted jobs, '' or the number
+--      of crashes that the one suspect may have, the reason with which expired jobs are cancelled; number of
+--      queues, then each as parts/lanes.lua says
+-- answers {'dead'} if the worker has no live row; else {'', jobs, next due}: for each job its id, state, body
+--      and notes
 local token, worker, room, boosted_room, crashes_max, expired_reason =
   arg(), arg(), number_arg(), number_arg(), arg(), arg()
 local queues = queue_args()
@@ -18,17 +19,19 @@ end
 local HELD = key('held:') .. worker
 local jobs = {}
 local taken = 0
--- What is written when everything was read: states of claimed jobs with their ids, and the ids alone.
+-- The writes that follow once everything has been read: states of claimed jobs with their ids, and the ids
+-- alone.
 local states, mine = {}, {}
--- By the key of a lane: lists of ids that leave it, how many they are, and whether they are its very first.
+-- By the key of a lane: lists of ids that leave the lane, their number, and whether they are the first jobs
+-- of the lane.
 local leaving = {}
--- Jobs that were met and cannot be read.
+-- Ids of jobs that this claim found and that cannot be read.
 local damaged = {}
--- Expired jobs are cancelled on the way, which must not take for ever.
+-- The claim cancels expired jobs that it finds. The limit bounds the time that this takes.
 local expired_room = CLAIM_MAX
 
 local take
--- In a block of its own: a script may have 200 names at a time, and all parts of it share them.
+-- In a block of its own: a function may have 200 local names at a time, and all parts of a script share them.
 do
   local CLAIMED = struct.pack(CLAIM, token, worker, NOW)
   local FIRST_ATTEMPT = '\0\0\0\1'
@@ -44,7 +47,7 @@ do
     return 'r' .. string.char(flags) .. string.sub(text, 3, 23) .. attempts .. string.sub(text, 28, 39) .. CLAIMED
   end
 
-  -- Whether a job with these notes may start; it is cancelled if it has expired.
+  -- Whether a job with these notes may start. A job that has expired is cancelled instead.
   local function may_start(id, text, notes)
     local job = know(id, text)
     job.stored = {}
@@ -63,7 +66,7 @@ do
     return true
   end
 
-  -- Whether a job that stands in a lane waits; it is noted if it cannot be read.
+  -- Whether a job that is listed in a lane waits. A job that cannot be read is recorded as damaged.
   local function does_wait(id, text)
     if #text == HEAD_BYTES and is_sound(text) then
       return true
@@ -72,10 +75,11 @@ do
     return false
   end
 
-  -- Lines that claimed jobs stand in, with their ids; and all that this script has met and does not look at again.
+  -- The lines that contain claimed jobs, with the ids of these jobs; and all ids that this script has read
+  -- and does not read again.
   lines.left, lines.met = {}, {}
 
-  -- A job that is claimed leaves its line, too.
+  -- Removes a claimed job from its line, too.
   function lines.leave_claimed(id, text, notes)
     local type, priority = struct.unpack('>I4B', text, 3)
     if string.sub(text, 1, 1) == 'u' or not lines.are_used(type, priority) then
@@ -90,7 +94,8 @@ do
     table.insert(lines.left[name], id)
   end
 
-  -- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
+  -- Makes the worker the holder of these jobs. Returns whether all of them were claimed: some may have
+  -- expired.
   function take(ids, boosted)
     local texts, bodies = get_jobs(STATE, ids), get_jobs(BODY, ids)
     local before = #mine
@@ -133,7 +138,7 @@ end
 local take_range
 -- In a block of its own, as above.
 do
-  -- Those of the found that do not leave already; `step` values tell of each.
+  -- The found jobs that this claim has not taken yet. Each job has `step` values.
   local function not_staged(found, left, limit, step)
     local others, leave = {}, {}
     for _, ids in ipairs(left) do
@@ -151,7 +156,8 @@ do
     return others
   end
 
-  -- The first jobs of one lane in a range, at most so many: ids, or with 'WITHSCORES' ids and due times in turn.
+  -- The first jobs of one lane in a range, at most `limit`: ids, or with 'WITHSCORES' ids and due times in
+  -- turn.
   local function first_in(lane, range, limit, ...)
     local after = range.after and '(' .. digits(NOW - range.after) or '-inf'
     local upto = digits(NOW - range.upto)
@@ -163,7 +169,8 @@ do
     return not_staged(found, left, limit, select('#', ...) + 1)
   end
 
-  -- Lets ids leave a lane. If nothing was passed over they are its very first, which is quicker to say.
+  -- Removes ids from a lane. If no job before them was skipped, they are the first of the lane, which one
+  -- short command removes.
   local function leave(lane, range, ids, all_taken)
     if #ids == 0 then
       return
@@ -181,10 +188,12 @@ do
       return a.due < b.due or (a.due == b.due and a.id < b.id)
     end
 
-    -- Of each of several lanes at least so many are read; of one that turns out to have more of the first, more.
+    -- The minimum that is read of each lane. A lane that turns out to hold more of the first jobs is read
+    -- further.
     local READ_AT_ONCE = 20
 
-    -- Reads on in a lane: at least so many of its jobs in all. Tells which of them is the last, if there are more behind it.
+    -- Reads on in a lane, until at least `at_least` of its jobs were read. Notes the last one if there are
+    -- more behind it.
     local function read_on(lane, n, range, at_least, turns)
       local found = first_in(lane, range, at_least, 'WITHSCORES')
       for i = (lane.read or 0) * 2 + 1, #found, 2 do
@@ -194,7 +203,8 @@ do
       lane.last = lane.read >= at_least and turns[#turns] or nil
     end
 
-    -- The lane that has more behind what was read of it, and whose last comes first; nothing if all of all lanes was read.
+    -- The lane that has unread jobs and whose last read job comes first; nil if all lanes were read to the
+    -- end.
     local function ends_first(lanes)
       local first
       for n, lane in ipairs(lanes) do
@@ -213,8 +223,9 @@ do
       return all
     end
 
-    -- The first jobs of several lanes, by due time and number. Not `limit` of each lane: that would be too many, with many lanes. What
-    -- is certain is what comes before the last that was read of each lane which has more; the lane that ends first is read on.
+    -- The first jobs of several lanes, by due time and number. Reading `limit` jobs of each lane would be too
+    -- much with many lanes. The order is certain up to the last read job of each lane that has more. So the
+    -- lane whose last read job comes first is read on.
     function first_of_all(lanes, range, limit)
       local turns = {}
       for n, lane in ipairs(lanes) do
@@ -231,7 +242,7 @@ do
     end
   end
 
-  -- What to take next from these lanes in this range: all ids in their order, and those of each lane.
+  -- The jobs to claim next from these lanes in this range: all ids in their order, and the ids of each lane.
   local function next_turns(lanes, range, limit)
     if #lanes == 1 then
       local ids = first_in(lanes[1], range, limit)
@@ -252,7 +263,7 @@ do
     return ids, by_lane
   end
 
-  -- Gives up what cannot be read. Its lane tells its type.
+  -- Moves jobs that cannot be read to the dead-letter queue. Their lane determines their type.
   local function give_up_damaged(lanes, by_lane)
     for n, lane in ipairs(#damaged > 0 and lanes or {}) do
       for _, id in ipairs(by_lane[n]) do
@@ -262,7 +273,8 @@ do
     damaged = {}
   end
 
-  -- Takes from one part of the order what there is room for. Those that had expired leave room for others behind them.
+  -- Claims jobs of one range of the order, while there is room. Jobs that had expired leave room for jobs
+  -- behind them.
   function take_range(lanes, range)
     local limit = room_in(range)
     while limit > 0 do
@@ -314,7 +326,7 @@ local function write_claimed()
   end
 end
 
--- Takes from one part of the order by turns, if jobs there have fairness keys.
+-- Claims jobs of one range of the order by turns, if jobs there have fairness keys.
 function lines.take_by_turns(queue, lanes, range)
   local types, count = {}, 0
   for _, lane in ipairs(lanes) do
@@ -327,7 +339,7 @@ function lines.take_by_turns(queue, lanes, range)
   local cursor = queue.name .. ':' .. digits(range.priority)
   local served = lines.ask('HGET', key('turns'), cursor)
   local last, fairness_keys = served or nil, {}
-  -- Up to which fairness key all types were asked, if one of them may have more.
+  -- The fairness key up to which all types were read, if one of the types may have more.
   local asked_upto
   for type in pairs(types) do
     if lines.are_used(type, range.priority) then
@@ -355,7 +367,8 @@ function lines.take_by_turns(queue, lanes, range)
     if not asked_upto then
       goes_on_behind = next_last
     elseif not goes_on_behind then
-      -- The next claim asks those that this one did not, whoever gets what is left over here.
+      -- The next claim starts with the fairness keys that this claim did not read, whichever key gets the
+      -- rest here.
       goes_on_behind = lines.comes_before(asked_upto, next_last, last) and asked_upto or next_last
     end
     last = next_last
@@ -368,7 +381,7 @@ end
 
 local claim_ordinary
 do
-  -- The lanes of each priority; those of suspects are left out.
+  -- The lanes of each priority, without the lanes of suspects.
   local function by_priority(lanes)
     local sorted = {}
     for _, lane in ipairs(lanes) do
@@ -392,7 +405,7 @@ do
   function claim_ordinary(queue)
     local lanes_busy = close_empty_lanes(queue.types)
     local sorted = by_priority(lanes_busy)
-    -- Without old jobs nothing has risen, and the order is just the eleven priorities.
+    -- Without old jobs no priority is boosted, and the order is that of the eleven priorities.
     local has_risen = boosted_room > 0 and oldest(lanes_busy) <= NOW - RISES_AFTER
     for _, range in ipairs(has_risen and order_with_risen() or order_of_priorities()) do
       local lanes = sorted[range.priority]
@@ -419,10 +432,11 @@ end
 
 local claim_suspect
 do
-  -- So many suspects of a queue are looked at, those first that fell due first: all of them would be too much after a bad day.
+  -- The maximum number of suspects of a queue that are read, by due time: after a bad day, all of them would
+  -- be too much.
   local SUSPECTS_LOOKED_AT = 500
 
-  -- Suspects that are due and have no more crashes than that, most urgent first.
+  -- Suspects that are due and have at most `crashes_max` crashes, most urgent first.
   local function due_suspects(queue)
     local suspects = {}
     local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
@@ -480,9 +494,10 @@ write_claimed()
 write_all()
 local peek = look_ahead(close_empty_lanes(open_types))
 
--- Whether nobody who waits knows when the next job falls due. Who has room knows it from now on and is there then. Who has none
--- leaves that to another, who has to be told, unless one was told before and still waits: else a busy worker would wake an idle
--- one with each of its claims.
+-- Whether no waiting worker knows when the next job of a queue falls due. A worker with room knows it from
+-- now on, and polls at that time. A worker without room leaves the job to another worker, which must be
+-- woken, unless a worker was notified before and still waits. Otherwise a busy worker would wake an idle one
+-- with each of its claims.
 local function is_unforeseen(queue)
   local due, name = peek[2], key('waiters:') .. queue
   if due == '' or crashes_max ~= '' then
@@ -499,7 +514,8 @@ local function is_unforeseen(queue)
   return not (is_in_time and redis.call('ZSCORE', name, waiter))
 end
 
--- Who got less than it asked for wants to be woken; who got all of it does not, and wakes the next if it leaves more behind.
+-- A worker that got less than it requested waits to be woken. A worker that got all of it does not wait, and
+-- wakes the next one if it leaves due jobs behind.
 for _, queue in ipairs(queues) do
   if crashes_max == '' and ENGINE ~= '' then
     wait_for(queue.name, worker, room > 0)

@@ -1,8 +1,8 @@
 -- declare: writes queues and types, which the caller has checked against the catalogue of this version.
 -- keys kinds, layout, queues, types
--- ARGV number of queues, then name and spec of each; number of types, then name, queue, days of retention, whether results
---      are kept (0 or 1) and spec of each
--- answers nothing but the time, which comes with every answer
+-- ARGV number of queues, then name and spec of each; number of types, then name, queue, days of retention,
+--      whether results are kept (0 or 1) and spec of each
+-- answers only the time, which comes with every answer
 local queues, types, names = {}, {}, {}
 for i = 1, number_arg() * 2 do
   queues[i] = arg()
@@ -12,7 +12,7 @@ for i = 1, number_arg() do
   names[i] = types[i].name
 end
 
--- A type keeps its number for good: lanes and jobs are found by it.
+-- A type keeps its number for good: it identifies lanes and jobs.
 local last_number = tonumber(redis.call('HGET', key('layout'), 'types')) or error('expected the number of types, got none')
 local numbers = {}
 for i, known_type in ipairs(get_many(key('types'), names)) do

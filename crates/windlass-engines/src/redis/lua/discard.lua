@@ -1,7 +1,7 @@
 -- discard: deletes a dead letter.
 -- keys dead:
 -- ARGV id
--- answers 'done', 'unchanged' if it is no dead letter, or '' if there is no such job
+-- answers 'done', 'unchanged' if the job is no dead letter, or '' if there is no such job
 local job = load(arg())
 if not job then
   return answer('')

@@ -1,10 +1,13 @@
--- due_schedules: schedules that somebody has to look at, longest due first, after the end of another page.
+-- due_schedules: a page of schedules that are due to be evaluated, longest due first, after the end of
+-- another page.
 -- keys agenda
--- ARGV at most so many; when the last one of that page was to be looked at, or '' for the first page; its name
+-- ARGV the maximum number of schedules; when the last schedule of the page before was due, or '' for the
+--      first page; the name of that schedule
 -- answers as schedules_named.lua
 local limit, from, after = number_arg(), arg(), arg()
 
--- Whether a name follows another byte by byte, as they stand in the agenda. What Lua says of texts depends on the server's language.
+-- Whether a name follows another byte by byte, as the agenda sorts them. How Lua compares texts depends on
+-- the server's locale.
 local function follows(name, other)
   for i = 1, math.min(#name, #other) do
     local a, b = string.byte(name, i), string.byte(other, i)
@@ -15,7 +18,8 @@ local function follows(name, other)
   return #name > #other
 end
 
--- Those that are to be looked at in the same microsecond may fill more than a page, so that page after page is read.
+-- Schedules that are due in the same microsecond may fill more than a page, so the loop reads page after
+-- page.
 local names, offset, look_at = {}, 0, ''
 local start = from == '' and '-inf' or from
 repeat

@@ -1,15 +1,16 @@
--- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the
--- receipt: with nothing if `ask` has closed the request.
+-- enqueue: stores new jobs, each by itself, and a receipt with their answers. The receipt answers a repeat:
+-- with an empty answer if `ask` has closed the request.
 -- keys answers, receipts
--- ARGV request id, for how long a receipt is good;
---      queues with a limit, and number of jobs, for each: all as in parts/putting.lua
--- answers one line for each job: n new, k kept, r replaced, v revived, each with the id, or x and the refusal; new jobs in
---         a row share a line, which ends with + and their number
+-- ARGV request id, for how long a receipt is valid; queues with a limit, and number of jobs, for each: all as
+--      in parts/putting.lua
+-- answers one line for each job: n new, k kept, r replaced, v revived, each with the id, or x and the
+--      refusal; consecutive new jobs share a line, which ends with + and their number
 local request, oldest_good = arg(), NOW - number_arg()
 
 local receipt = redis.call('ZSCORE', key('receipts'), request)
 if receipt and tonumber(receipt) > oldest_good then
-  -- A receipt without answers closes the request; one whose answers are gone must not pass for that.
+  -- A receipt without answers closes the request. A receipt whose answers are lost must not look like a
+  -- closed request.
   return answer(redis.call('HGET', key('answers'), request) or 'gone')
 end
 if IS_OLDER then
@@ -18,7 +19,7 @@ end
 
 read_limits()
 
--- Most batches are all new: their ids follow each other, and one line says it.
+-- Most batches contain only new jobs: their ids are consecutive, and one line describes them.
 local answers, new_jobs = {}, 0
 
 local function end_row()

@@ -1,10 +1,13 @@
--- extend: extends a worker's lease, tells which of its jobs were asked to stop, and counts who else is heard. All heartbeats are counted:
--- whoever remembers more of them than a store does knows that it came back older than it was.
+-- extend: extends a worker's lease, returns which of its jobs were requested to stop, and counts the other
+-- live workers.
+-- All heartbeats are counted: a process that remembers more heartbeats than a store has counted knows that
+-- the store came back older.
 -- keys layout, stops:, worker:
--- ARGV worker, its lease in microseconds, what its own clock shows in microseconds, or -1
--- answers {'1', ids and tokens in turn (of some, if very many were asked to stop), how many heartbeats there were, its duties (a line
---         each), for each set of duties that others have: the duties, how many they are, how many of them stand before it}, or
---         {''} if the worker was declared dead or is unknown
+-- ARGV worker, its lease in microseconds, the time of its own clock in microseconds, or -1
+-- answers {'1', ids and tokens in turn (of a part, if very many jobs were requested to stop), the number of
+--      heartbeats so far, its duties (a line each), for each set of duties that other workers have: the
+--      duties, the number of these workers, how many of them have a lower ring position}, or {''} if the
+--      worker was declared dead or is unknown
 local worker, lease, clock = arg(), number_arg(), number_arg()
 local row = key('worker:') .. worker
 local expires, dead, leaving, beats, types, duties, place, hearing =
@@ -12,18 +15,19 @@ local expires, dead, leaving, beats, types, duties, place, hearing =
 if not expires or dead or leaving then
   return answer({''})
 end
--- A count that is damaged starts over.
+-- A damaged count starts over.
 write('HSET', row, 'beats', digits((tonumber(beats) or 0) + 1), 'last_heartbeat', NOW_DIGITS, 'expires', digits(NOW + lease))
 write('HSET', key('layout'), 'beats', digits(BEATS + 1))
 if clock >= 0 then
   write('HSET', row, 'ahead', digits(clock - NOW))
 end
--- One that was let in before there were duties has none.
+-- A worker that was registered before duties existed has none.
 duties, place = duties or '', tonumber(place) or 0
 local members = count_members(worker, place)
 hear(worker, duties, place, tonumber(hearing) or 0)
 
--- While it was silent, a sweep may have parked its jobs for want of a handler. If there are many, a sweep does the rest.
+-- While the worker was silent, a sweep may have parked its jobs because no live worker handled them. If there
+-- are many, a sweep releases the rest.
 if (tonumber(expires) or 0) <= NOW then
   local gates = {}
   for type in string.gmatch(types or '', '[^\n]+') do

@@ -1,10 +1,12 @@
--- fire_trigger: looks at a marked drain, and puts its job in if nothing of its group is left.
+-- fire_trigger: evaluates a marked completion trigger, and enqueues its job if no job of its group is left.
 -- keys trigger_jobs:, trigger_marks, triggers, group:
--- ARGV name; '', or after a look that failed how long the next must wait, and nothing else is done; queues with a limit, as in
---      parts/putting.lua; the version that was read; whether it waits for retries (0 or 1); how long until
---      it may be looked at again, and how long that may be at the most; record once it has fired; the group that it watches, or '' if it
---      watches types: number of types, types; the job, as in parts/putting.lua
--- answers {'fired', version, its line as enqueue.lua says}, {'held'}, {'unmarked'}, {'later'} or {'changed'}
+-- ARGV name; '', or, after a failed evaluation, how long the next one must wait: then the script does nothing
+--      else; queues with a limit, as in parts/putting.lua; the version that was read; whether the trigger
+--      waits for retries (0 or 1); how long until it may be evaluated again, and the maximum of that time;
+--      the record once it has fired; the group that it watches, or '' if it watches types: number of types,
+--      types; the job, as in parts/putting.lua
+-- answers {'fired', version, the line of its job as enqueue.lua says}, {'held'}, {'unmarked'}, {'later'} or
+--      {'changed'}
 if IS_OLDER then
   return {'older'}
 end
@@ -32,13 +34,15 @@ elseif version ~= read then
 elseif redis.call('SISMEMBER', key('trigger_marks'), name) == 0 then
   return pass_over('unmarked')
 end
--- An instant further away than any pause is one of a clock that was set back since.
+-- A clock that was set back since may have written an instant further away than any pause. Such an instant is
+-- ignored.
 local instant = tonumber(look_at)
 if instant and instant > NOW and instant <= NOW + pause_max then
   return pass_over('later')
 end
 
--- Whether anything is left. In the sorted set of a group stand those that could run, or run, by when they were due; parked ones last.
+-- Whether any job of the group is left. The sorted set of a group contains jobs that could run, or run, by
+-- due time; parked jobs come last.
 local left
 local peers = look.peers(name)
 if group ~= '' then
@@ -63,7 +67,7 @@ if not line then
   line = 'n' .. digits(last_number())
   write('SADD', key('trigger_jobs:') .. name, last)
 elseif string.sub(line, 1, 1) == 'x' then
-  -- Its job was refused: core reads why from the record.
+  -- The job was refused: core reads the reason from the record.
   record = string.sub(record, 1, -2) .. ',"refusal":' .. string.sub(line, 2) .. '}'
 end
 local after = math.max(version + 1, NOW)

@@ -1,7 +1,7 @@
--- forget_rollups: minutes that are past their time, oldest first.
+-- forget_rollups: deletes rollups past their retention, oldest minute first.
 -- keys rollups, rollups:
--- ARGV kept for so many microseconds, at most so many rows
--- answers {rows that went, '1' if there are more or ''}
+-- ARGV the retention in microseconds, the maximum number of rows
+-- answers {number of deleted rows, '1' if there are more or ''}
 local kept, left = number_arg(), math.min(number_arg(), BATCH_MAX)
 local before = digits(math.floor((NOW - kept) / 60000000))
 local gone, more = 0, false

@@ -1,6 +1,6 @@
--- gates: gates that somebody waits behind, by name. Suspects wait behind none of them: they have lanes.
+-- gates: the names of gates that jobs wait behind. Suspects wait behind none of them: they have lanes.
 -- keys gates
--- ARGV after this one, or '' for the first; at most so many
+-- ARGV after this gate, or '' for the first; the maximum number of gates
 -- answers gates
 local after, limit = arg(), number_arg()
 local from = after == '' and '-' or '(' .. after

@@ -1,4 +1,4 @@
--- head_of: the job of an ordering key that is out.
+-- head_of: the head of an ordering key: the one job of it that may run.
 -- keys ordering_key
 -- ARGV the gate of the ordering key
 -- answers its id, or ''

@@ -1,4 +1,4 @@
--- job: one job, wherever it is.
+-- job: one job, in any state.
 -- keys those of its parts
 -- ARGV id
 -- answers its state, body and notes, or nothing

@@ -1,8 +1,8 @@
--- leases: all leases.
+-- leases: all duty leases.
 -- keys leases
--- ARGV at most so many
--- answers for each its duty, fence, term, holder or '-', since when, heartbeat, expiry, takeovers, whether its holder was asked
---         to give way, and metadata, one behind the other
+-- ARGV the maximum number of leases
+-- answers for each lease its duty, fence, term, holder or '-', since when, heartbeat, expiry, takeovers,
+--      whether its holder was requested to step down, and metadata, all in one flat list
 local limit = number_arg()
 
 local rows = {}

@@ -1,4 +1,4 @@
--- leases_hold: which of these terms still hold.
+-- leases_hold: which of these terms still hold their leases.
 -- keys those of its parts
 -- ARGV number of leases, for each: duty, fence, term
 -- answers for each '1' or ''

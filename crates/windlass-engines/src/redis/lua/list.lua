@@ -1,8 +1,9 @@
--- list: looks at a stretch of jobs, newest first, for those in certain stages and of certain types.
+-- list: reads a range of job numbers, newest first, and returns the jobs in certain stages and of certain
+-- types.
 -- keys sequence
--- ARGV from this number downwards, how many numbers to look at, at most so many jobs; stages as letters; '' for all types,
---      or types with a comma before and behind each
--- answers the next number to look from, and of each job its id, state, body and notes
+-- ARGV from this number downwards, how many numbers to read, the maximum number of jobs; stages as letters;
+--      '' for all types, or types with a comma before and behind each
+-- answers the number from which to go on, and for each job its id, state, body and notes
 local from, stretch, limit, stages, types = number_arg(), number_arg(), number_arg(), arg(), arg()
 from = math.min(from, tonumber(redis.call('GET', key('sequence')) or 0))
 local last = math.max(from - stretch + 1, 1)

@@ -1,7 +1,9 @@
--- list_dead: dead letters of some types, newest first. They are found where they lie, however many other jobs there are.
+-- list_dead: dead letters of some types, newest first. Each type has an index of its dead letters, so the
+-- cost does not depend on the number of other jobs.
 -- keys dead:
--- ARGV from this number downwards, at most so many jobs, number of types, types
--- answers the next number to look from (0 if there are no more), and of each job its id, state, body and notes
+-- ARGV from this number downwards, the maximum number of jobs, number of types, types
+-- answers the number from which to go on (0 if there are no more), and for each job its id, state, body and
+--      notes
 local from, limit = number_arg(), number_arg()
 
 local ids = {}

@@ -1,6 +1,6 @@
 -- list_schedules: a page of schedules by name.
 -- keys schedule_names
--- ARGV after this one, or '' for the first, at most so many
+-- ARGV after this name, or '' for the first, the maximum number of schedules
 -- answers as schedules_named.lua
 local after, limit = arg(), number_arg()
 local from = after == '' and '-' or '(' .. after

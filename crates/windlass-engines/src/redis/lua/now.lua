@@ -1,5 +1,5 @@
--- now: tells the time by the store's clock.
+-- now: the time by the store's clock.
 -- keys those of its parts
 -- ARGV none
--- answers nothing but the time, which comes with every answer
+-- answers only the time, which comes with every answer
 return answer('')

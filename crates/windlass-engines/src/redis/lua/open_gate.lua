@@ -1,7 +1,7 @@
--- open_gate: lets the oldest jobs through a gate, at most so many.
+-- open_gate: releases the oldest jobs behind a gate.
 -- keys gate:
--- ARGV gate, at most so many
--- answers how many went through, and '1' if there are more behind it
+-- ARGV gate, the maximum number of jobs
+-- answers how many jobs were released, and '1' if there are more behind the gate
 local gate, limit = arg(), number_arg()
 local through = let_through(gate, limit)
 write_all()

@@ -1,7 +1,7 @@
 -- pause: stops claims from a queue.
 -- keys pauses, queues
--- ARGV queue, how long in microseconds or '', reason with an r before it or ''
--- answers 'done', 'unchanged' if it is paused just so, or '' if there is no such queue
+-- ARGV queue, for how long in microseconds or '', reason with an r before it or ''
+-- answers 'done', 'unchanged' if the same pause holds already, or '' if there is no such queue
 local queue, lasting, reason = arg(), arg(), arg()
 if redis.call('HEXISTS', key('queues'), queue) == 0 then
   return answer('')

@@ -1,7 +1,8 @@
--- prune: deletes what is past its time, at most so many of each kind.
+-- prune: deletes records past their retention, a limited number of each kind.
 -- keys answers, ended, graves, held:, lapsing, receipts, spent, stops:, tokens, traces, worker:
--- ARGV at most so many; for how long receipts, spent tokens and traces are kept; for how long the graves of workers are
--- answers how many were deleted, and '1' if there is more to do
+-- ARGV the maximum number of each kind; for how long receipts, claim tombstones and traces are kept; for how
+--      long the graves of workers are kept
+-- answers how many records were deleted, and '1' if there is more to do
 local limit, old, old_graves = number_arg(), digits(NOW - number_arg()), digits(NOW - number_arg())
 
 local function first_until(name, instant, most)
@@ -11,7 +12,7 @@ end
 local function prune_jobs()
   local ids = first_until('ended', NOW_DIGITS, limit)
   for i, text in ipairs(get_jobs(STATE, ids)) do
-    -- Of one that cannot be read nobody knows whether there are notes.
+    -- The state of an unreadable job does not say whether the job has notes.
     local has_notes = text and (not is_sound(text) or string.byte(text, 2) % 2 == 1)
     forget(ids[i], has_notes and 1 or 0)
   end
@@ -39,14 +40,15 @@ local function prune_graves()
       write('ZREM', key('graves'), worker)
       pruned = pruned + 1
     else
-      -- Its jobs are to be rescued first. It goes to the end, so that it keeps nobody else's grave.
+      -- Its jobs are to be rescued first. Its grave moves to the end, so that it does not keep other graves
+      -- from being pruned.
       write('ZADD', key('graves'), NOW_DIGITS, worker)
     end
   end
   return pruned
 end
 
--- Keys held for a period that is over; another job may have taken one since.
+-- Deletes keys held for a period that is over; another job may have taken one since.
 local function prune_keys()
   local lapsed = first_until('lapsing', NOW_DIGITS, limit)
   local pruned = 0
@@ -62,7 +64,7 @@ local function prune_keys()
   return pruned
 end
 
--- Keys of rate limits that have saved up all they may: nothing needs to be remembered of them.
+-- Deletes keys of rate limits that have saved up their full burst: nothing needs to be stored for them.
 local function prune_tokens()
   local full = first_until('tokens', NOW_DIGITS, limit)
   write_many('ZREM', key('tokens'), full)

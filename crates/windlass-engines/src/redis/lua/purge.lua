@@ -1,14 +1,14 @@
--- purge: cancels waiting jobs of some types, at most so many.
+-- purge: cancels waiting jobs of some types.
 -- keys parked:
--- ARGV at most so many, why, number of types, types
--- answers how many were cancelled, and '1' if there is more to do
+-- ARGV the maximum number of jobs, why, number of types, types
+-- answers how many jobs were cancelled, and '1' if there is more to do
 local limit, why = number_arg(), arg()
 local types = {}
 for i = 1, number_arg() do
   types[i] = number_arg()
 end
 
--- Jobs that wait, with or without a gate, at most so many: tables of id, type and where they stand.
+-- Jobs that wait, with or without a gate, at most `most`: tables of id, type and the set that lists the job.
 local function waiting(most)
   local found = {}
   local function add(place, type)

@@ -1,9 +1,9 @@
--- queues: how many jobs of each type are where. Nothing is counted one by one.
+-- queues: how many jobs of each type are in each state. No count reads the jobs one by one.
 -- keys counts, dead:, parked:
--- ARGV among how many of a priority to look for the one that has waited longest, and how many to look at behind the first ones in
---      all; number of types, types
--- answers for each: enqueued, succeeded, retried, dead, cancelled, started over; ready, scheduled, suspects, parked, dead letters; and
---         since when the one of its jobs waits that has waited longest
+-- ARGV among how many jobs of a priority to look for the one that has waited longest, and how many jobs to
+--      read in all behind the first ones; number of types, types
+-- answers for each type: enqueued, succeeded, retried, dead, cancelled, started over; ready, scheduled,
+--      suspects, parked, dead letters; and since when its longest-waiting ready job has waited
 local looked_at, left, rows = number_arg(), number_arg(), {}
 local TOTALS_SHOWN = {'enqueued', 'succeeded', 'retried', 'dead', 'cancelled', 'started_over'}
 
@@ -19,8 +19,9 @@ local function totals(type)
   return counts
 end
 
--- Since when the ready job of a lane waits that has waited longest; `so_far` if another has waited longer. The rule is core's
--- (`waits_longest`): nearly always it is the first. The others are read at once, and only those that fell due before `so_far`.
+-- Since when the longest-waiting ready job of a lane has waited; `so_far` if a job of another lane has waited
+-- longer. The rule is core's (`waits_longest`): nearly always it is the first job. The others are read at
+-- once, and only those that fell due before `so_far`.
 local function waits_longest(lane, so_far)
   local from, count = 0, 1
   while count > 0 do

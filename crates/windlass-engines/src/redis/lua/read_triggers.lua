@@ -1,8 +1,8 @@
--- read_triggers: triggers, in no order.
+-- read_triggers: completion triggers, in no order.
 -- keys trigger_marks, triggers
 -- ARGV 'all', 'marked' or 'named'; number of names, names
--- answers '1' if there are triggers at all, and then name, version, last job or '-', '1' if it is marked, when it may be looked at or '-',
---         and record of each
+-- answers '1' if there are triggers at all, and then for each trigger its name, version, last job or '-', '1'
+--      if it is marked, when it may be evaluated or '-', and record
 local which, names = arg(), {}
 for i = 1, number_arg() do
   names[i] = arg()

@@ -1,8 +1,8 @@
--- register: lets a worker in, and lets through what waited for its handlers.
+-- register: registers a worker, and releases jobs that waited for its handlers.
 -- keys layout, worker:, workers
--- ARGV worker, its lease in microseconds, its card as JSON, its queues, its types and its duties (a line each), its place,
---      number of gates, gates
--- answers {'1', '1' if more jobs may wait for its handlers, or ''}, or {''} if the worker is known already
+-- ARGV worker, its lease in microseconds, its card as JSON, its queues, its types and its duties (a line
+--      each), its ring position, number of gates, gates
+-- answers {'1', '1' if more jobs may wait for its handlers, or ''}, or {''} if the worker id is known already
 local worker, lease, card, queues, types = arg(), number_arg(), arg(), arg(), arg()
 local duties, place = arg(), number_arg()
 local row = key('worker:') .. worker

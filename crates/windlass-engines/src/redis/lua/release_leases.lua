@@ -1,6 +1,7 @@
--- release_leases: gives leases back, each only by the term that was the last to hold it, and tells whoever waits for them.
+-- release_leases: gives leases back, each only under the last term that held it, and notifies the processes
+-- that wait for them.
 -- keys those of its parts
--- ARGV number of leases, for each: duty, term, metadata or '' to keep them
+-- ARGV number of leases, for each: duty, term, metadata or '' to keep the stored metadata
 -- answers for each 'freed', 'free' if it was given back before, or 'lost'
 local answers = {}
 for i = 1, number_arg() do

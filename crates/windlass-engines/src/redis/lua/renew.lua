@@ -1,10 +1,12 @@
--- renew: makes a store another one that came back older than it was. Its workers believe to hold what it does not know of, and
--- the other way round: so those that it knew are let out, and start over. Then everybody declares queues and types again.
--- It goes in steps. Whoever comes after the first of them knows the store as it is, and stays.
+-- renew: gives a new store epoch to a store that came back older. Its workers believe that they hold jobs
+-- which the store does not know, and the other way round. So the workers that the store knew are released,
+-- and start over. Then every process declares its queues and types again. The script runs in steps. A worker
+-- that registers after the first step knows the store as it is, and stays.
 -- keys layout, sequence, worker:, workers
--- ARGV a random mark, the new store_epoch; what core decides for a job that is given back (apply.rs); when the first step was,
---      in microseconds, or 0 for the first step; where to go on among workers, 0 to begin
--- answers where to go on, or '' if it is done
+-- ARGV a random id, the new store epoch; what core decides for a job that is given back (apply.rs); when the
+--      first step ran, in microseconds, or 0 for the first step; the cursor to go on from among workers, 0 to
+--      begin
+-- answers the cursor to go on from, or '' at the end
 local store_epoch, release, began, cursor = arg(), cjson.decode(arg()), number_arg(), arg()
 began = began > 0 and began or NOW
 
@@ -23,7 +25,7 @@ if page[1] ~= '0' then
   return answer({page[1]})
 end
 
--- Numbers that were given to jobs are not given to others.
+-- A job number is never assigned twice.
 if tonumber(redis.call('GET', key('sequence')) or 0) < tonumber(ARGV[6]) then
   write('SET', key('sequence'), ARGV[6])
 end

@@ -1,7 +1,7 @@
--- renew_leases: heartbeats of leases, each only if its very term still holds.
+-- renew_leases: heartbeats of leases, each only if exactly its term still holds.
 -- keys those of its parts
--- ARGV number of leases, for each: duty, fence, term, metadata or '' to keep them
--- answers for each 'kept', 'give way' if its holder was asked to, or 'lost'
+-- ARGV number of leases, for each: duty, fence, term, metadata or '' to keep the stored metadata
+-- answers for each 'kept', 'give way' if its holder was requested to step down, or 'lost'
 local answers = {}
 for i = 1, number_arg() do
   local duty, fence, term, metadata = arg(), arg(), arg(), arg()

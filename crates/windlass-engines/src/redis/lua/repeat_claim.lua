@@ -1,9 +1,11 @@
--- repeat_claim: tells what an earlier sending of a claim gave to its worker, a page of what it holds. From now on that token
--- claims nothing: the server may not have seen that sending yet.
+-- repeat_claim: returns the jobs that an earlier request with this token claimed for its worker, by pages of
+-- what the worker holds. From now on the token claims nothing: the server may not have received the earlier
+-- request yet.
 -- keys held:, spent, worker:
--- ARGV token, worker, where to go on, 0 to begin; number of queues, then each as parts/lanes.lua says
--- answers {'dead'} if the worker has no live row; else {'', jobs, outlook, where to go on (0 at the end)}: of each job its id,
---         state, body and notes
+-- ARGV claim token, worker, the cursor to go on from, 0 to begin; number of queues, then each as
+--      parts/lanes.lua says
+-- answers {'dead'} if the worker has no live row; else {'', jobs, next due, the cursor to go on from (0 at
+--      the end)}: for each job its id, state, body and notes
 local token, worker, cursor = arg(), arg(), arg()
 local queues = queue_args()
 

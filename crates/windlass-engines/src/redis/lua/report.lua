@@ -1,4 +1,4 @@
--- report: notes how far running jobs are, each only while its fence holds.
+-- report: stores the progress of running jobs, each only while its fence holds.
 -- keys those of its parts
 -- ARGV number of reports, for each: id, token, progress as JSON
 -- answers for each '1', or '' if the claim is lost

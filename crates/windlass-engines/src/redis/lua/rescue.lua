@@ -1,26 +1,28 @@
--- rescue: declares workers dead that are as silent as they were seen, and lists jobs that dead workers hold. What becomes
--- of those core decides; settle writes it, by the fence of the dead.
+-- rescue: declares workers dead whose heartbeat count has not changed since it was read, and lists jobs that
+-- dead workers hold. Core decides what becomes of these jobs; settle writes it, under the fence of the dead
+-- worker.
 -- keys deaths, graves, held:, worker:, workers
--- ARGV at most so many jobs, number of workers, for each: worker and its beats as they were seen
--- answers a list of jobs, a list of the dead, and '1' if the dead hold more: of each job id, state and worker; of each worker
---         its id, the jobs that it held when it was declared dead (14 digits each, the first ones if it held very many), and
---         '1' if it was leaving
+-- ARGV the maximum number of jobs, number of workers, for each: worker and its heartbeat count as it was read
+-- answers a list of jobs, a list of dead workers, and '1' if dead workers hold more: for each job id, state
+--      and worker; for each worker its id, the jobs that it held when it was declared dead (14 digits each, a
+--      part of them if it held very many), and '1' if it was leaving
 local limit = number_arg()
 local silent = {}
 for i = 1, number_arg() do
   silent[i] = {worker = arg(), beats = number_arg()}
 end
 
--- So many of the dead are looked at in one go.
+-- The maximum number of dead workers that one run reads.
 local DEATHS_LOOKED_AT = 100
--- So many of the jobs that a worker holds are remembered with its death: as many as a pool of workers has slots.
+-- The maximum number of held jobs that are stored with a worker's death: as many as a pool of workers has
+-- slots.
 local HELD_REMEMBERED = 1000
 
--- What each of the newly dead holds, and whether it was leaving.
+-- What each newly dead worker holds, and whether it was leaving.
 local newly_dead = {}
 
 local function declare_dead(worker, beats)
-  -- Who is not listed was let out or declared dead before.
+  -- A worker that is not listed was released or declared dead before.
   if newly_dead[worker] or redis.call('SISMEMBER', key('workers'), worker) == 0 then
     return
   end

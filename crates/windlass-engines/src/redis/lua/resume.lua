@@ -1,7 +1,7 @@
--- resume: lets claims from a queue go on.
+-- resume: ends the pause of a queue.
 -- keys pauses, queues
 -- ARGV queue
--- answers 'done', 'unchanged' if it was not paused, or '' if there is no such queue
+-- answers 'done', 'unchanged' if the queue was not paused, or '' if there is no such queue
 local queue = arg()
 if redis.call('HEXISTS', key('queues'), queue) == 0 then
   return answer('')

@@ -1,7 +1,8 @@
--- retire: lets a worker out that ended cleanly; what it still holds is given back, at most so many jobs in one go.
+-- retire: releases a worker that ended cleanly, and requeues the jobs that it still holds, a limited number
+-- in one run.
 -- keys held:, worker:
 -- ARGV worker, what core decides for a job that is given back (apply.rs)
--- answers '1' if there are more to give back
+-- answers '1' if there are more jobs to requeue
 local worker, release = arg(), cjson.decode(arg())
 local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead')
 local given_back = row[1] and not row[2] and let_out(worker, release, BATCH_MAX) or 0

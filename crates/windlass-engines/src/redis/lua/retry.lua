@@ -1,7 +1,8 @@
 -- retry: starts a dead letter over, or makes a scheduled or parked job due at once.
 -- keys those of its parts
 -- ARGV id
--- answers 'retried', 'held' and the id of the job that holds its key, a stage that allows no retry, or '' for no job
+-- answers 'retried', 'held' and the id of the job that holds its key, a stage that allows no retry, or '' for
+--      no such job
 local job = load(arg())
 if not job then
   return answer({''})
@@ -13,14 +14,14 @@ if job.stage == 'd' then
     return answer({'held', holder.id})
   end
   job.due = NOW
-  -- It was started in time once; a person who starts it over does not want it to expire at once.
+  -- The job was started in time once; a person who starts it over does not want it to expire at once.
   drop_notes(job, 'expires')
   start_over(job)
   return answer({'retried'})
 end
 local is_scheduled = (job.stage == 'w' or job.stage == 'f') and job.due > NOW
 if is_scheduled or job.stage == 'p' or job.stage == 'u' then
-  -- It opens every gate but that of an ordering key, which keeps others in order.
+  -- A retry opens every gate except that of an ordering key, which keeps other jobs in order.
   local gate = gate_of(job)
   leave_waiting(job)
   job.due = NOW

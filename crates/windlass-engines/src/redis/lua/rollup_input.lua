@@ -1,7 +1,8 @@
--- rollup_input: up to where totals are booked, the oldest of what workers have seen, and what totals are now.
+-- rollup_input: the watermark, the oldest samples of workers, and the current totals.
 -- keys counts, rollup_samples, rollup_watermark
--- ARGV at most so many of what workers have seen, number of types, types
--- answers {version or '' if nothing was rolled up yet, what is booked, deltas, for each type six totals in turn}
+-- ARGV the maximum number of samples, number of types, types
+-- answers {version or '' if there was no rollup yet, the totals at the watermark, samples, for each type six
+--      totals in turn}
 local limit = number_arg()
 local watermark = redis.call('HMGET', key('rollup_watermark'), 'version', 'booked')
 local samples = limit > 0 and redis.call('LRANGE', key('rollup_samples'), '0', digits(limit - 1)) or {}

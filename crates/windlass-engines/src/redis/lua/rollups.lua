@@ -1,10 +1,10 @@
--- minutes: a page of minutes, by minute, queue and type. It may end early, or be empty, and there is yet more: so many minutes are looked
--- at, and so many rows in them.
+-- rollups: a page of rollups, by minute, queue and type. A page may end early, or be empty, although there
+-- are more rows: the numbers of minutes and of rows that one run reads are limited.
 -- keys rollups, rollups:
--- ARGV from this minute, in it only behind this queue and type with a space between, up to this minute, queue or '', type or '',
---      at most so many rows
--- answers {for each row: minute, queue and type with a space between, what is kept; and three more if there may be more: the minute
---         and the queue and type behind which to go on, and ''}
+-- ARGV from this minute, in it only behind this queue and type with a space between, up to this minute, queue
+--      or '', type or '', the maximum number of rows
+-- answers {for each row: minute, queue and type with a space between, the stored rollup; and three more
+--      values if there may be more rows: the minute and the queue and type behind which to go on, and ''}
 local first, after, last, queue, type, limit = number_arg(), arg(), number_arg(), arg(), arg(), number_arg()
 local MINUTES_AT_ONCE, ROWS_AT_ONCE = 1500, 20000
 
@@ -55,7 +55,8 @@ end
 if is_full then
   add(rows[#rows - 2], rows[#rows - 1], '')
 elseif behind and (#looked == MINUTES_AT_ONCE or rows_looked_at >= ROWS_AT_ONCE) then
-  -- Before the next minute, and not behind a name that comes last: in which order names come is for the server's language to say.
+  -- Before the next minute, and not behind a name that comes last: the order of names depends on the server's
+  -- locale.
   add(digits(tonumber(behind) + 1), '', '')
 end
 return answer(rows)

@@ -1,7 +1,7 @@
--- rollups_of: some minutes of some types.
+-- rollups_of: the rollups of some minutes and types.
 -- keys rollups:
 -- ARGV number of rows, for each: minute, queue and type with a space between
--- answers for each what is kept, or ''
+-- answers for each the stored rollup, or ''
 local rows = {}
 for i = 1, number_arg() do
   local minute = digits(number_arg())

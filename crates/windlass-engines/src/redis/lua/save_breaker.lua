@@ -1,7 +1,9 @@
--- save_breaker: writes what became of a breaker, if nobody wrote since it was read.
+-- save_breaker: writes the state of a breaker, if no process wrote it since it was read.
 -- keys breakers
--- ARGV name, the version that was read (0 for a new one), what is known now as JSON, how many breakers may be
--- answers 'done', 'changed' if somebody wrote meanwhile, or 'full' if it would be one too many
+-- ARGV name, the version that was read (0 for a new breaker), its state as JSON, the maximum number of
+--      breakers
+-- answers 'done', 'changed' if another process wrote it meanwhile, or 'full' if there is no room for another
+--      breaker
 local name, read, state, most = arg(), number_arg(), arg(), number_arg()
 
 local stored = redis.call('HGET', key('breakers'), name)

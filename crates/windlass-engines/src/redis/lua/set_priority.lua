@@ -1,7 +1,8 @@
--- set_priority: gives a waiting job another priority.
+-- set_priority: changes the priority of a waiting job.
 -- keys those of its parts
 -- ARGV id, priority
--- answers 'done', 'unchanged' if it is so already or does not wait, or '' if there is no such job
+-- answers 'done', 'unchanged' if the job has this priority already or does not wait, or '' if there is no
+--      such job
 local job, priority = load(arg()), number_arg()
 if not job then
   return answer('')

@@ -1,7 +1,7 @@
--- set_shut: shuts a queue, so that it takes no new jobs, or opens it again.
+-- set_shut: shuts a queue, so that it refuses new jobs, or opens it again.
 -- keys queues, shut
 -- ARGV queue, '1' to shut it or '' to open it
--- answers 'done', 'unchanged' if it is so already, or '' if there is no such queue
+-- answers 'done', 'unchanged' if the queue is in this state already, or '' if there is no such queue
 local queue, shut = arg(), arg()
 if redis.call('HEXISTS', key('queues'), queue) == 0 then
   return answer('')

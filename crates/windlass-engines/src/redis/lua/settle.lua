@@ -1,9 +1,11 @@
 -- settle: writes the ends of attempts, each only while its fence holds.
 -- keys ended
--- ARGV whether these are words of the workers themselves ('1') or of a rescuer (''), what core decides for a plain
---      success; number of settlements, for each: id, token, for how many microseconds it ran and how many ago it ended ('' if that
---      is not known), and what core decided (apply.rs), or '' for a plain success
--- answers for each the stage in which it landed, 'a' if it was settled by this token before, or '' if the claim is lost
+-- ARGV whether the workers themselves settle ('1') or a rescue does (''), what core decides for a plain
+--      success; number of settlements, for each: id, token, for how many microseconds the handler ran and how
+--      many microseconds ago it ended ('' if that is not known), and what core decided (apply.rs), or '' for
+--      a plain success
+-- answers for each the stage of the job afterwards, 'a' if this token settled it before, or '' if the claim
+--      is lost
 local by_worker, plain_success, settlements = arg() == '1', arg(), number_arg()
 
 local ids, tokens, spans, agos, orders = {}, {}, {}, {}, {}
@@ -16,7 +18,7 @@ local texts = get_jobs(STATE, ids)
 local RUNNING_BYTES = HEAD_BYTES + CLAIM_BYTES
 local states, leaving = {}, {}
 
--- Until when a job is kept that ends now, in digits.
+-- Until when a job that ends now is kept, in digits.
 local kept = {}
 local function keep_until(days)
   kept[days] = kept[days] or digits(NOW + days * DAY)
@@ -55,7 +57,8 @@ local function write_successes()
   call_many('ZADD', key('ended'), leaving)
 end
 
--- Whether a job with notes ends as one without does: nobody has asked it to stop. It gives up its key and its place then.
+-- Whether a job with notes ends as a job without notes does: no request to stop it exists. Then it frees its
+-- key and its ordering key.
 local function ends_plainly(job)
   if note(job, 'cancel') then
     return false
@@ -67,14 +70,14 @@ local function ends_plainly(job)
   return true
 end
 
--- Many orders of a batch are the same.
+-- Many orders of a batch are equal.
 local decoded = {}
 local function decode_order(text)
   decoded[text] = decoded[text] or cjson.decode(text)
   return decoded[text]
 end
 
--- By which token this script settles a job; '' if a rescuer does.
+-- The token by which this script settles each job; '' if a rescue does.
 local settled = {}
 
 local function settle(id, text, token, ran_for, ended_ago, order)
@@ -87,7 +90,7 @@ local function settle(id, text, token, ran_for, ended_ago, order)
   local flags = string.byte(text, 2) % 2
   local job = (flags == 1 or order ~= '') and know(id, text)
   if job == nil then
-    -- It cannot be read. Whoever lets its worker out gives it up.
+    -- The job cannot be read. The script that releases its worker's jobs moves it to the dead-letter queue.
     return ''
   end
   local span = tonumber(ran_for)

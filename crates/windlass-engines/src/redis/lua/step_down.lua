@@ -1,7 +1,8 @@
--- step_down: asks the holder of a lease to give way.
+-- step_down: requests the holder of a duty lease to step down.
 -- keys those of its parts
 -- ARGV duty
--- answers 'done', 'unchanged' if nobody holds it or was asked before, or '' if there is no such lease
+-- answers 'done', 'unchanged' if no process holds the lease or its holder was requested before, or '' if
+--      there is no such lease
 local duty = arg()
 local lease = find_lease(duty)
 if not lease then

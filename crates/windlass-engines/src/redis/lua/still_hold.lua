@@ -1,4 +1,4 @@
--- still_hold: which of these claims are good: their jobs run, under this very token.
+-- still_hold: which of these claims are valid: their jobs run, under exactly this token.
 -- keys those of its parts
 -- ARGV number of claims, for each: id, token
 -- answers for each '1' or ''

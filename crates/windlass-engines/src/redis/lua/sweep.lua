@@ -1,10 +1,11 @@
--- sweep: cancels what has expired, parks what nobody handles and lets through what somebody handles, at most so many of each.
+-- sweep: cancels expired jobs, parks jobs whose type no live worker handles and releases jobs whose type a
+-- live worker handles.
 -- keys expiring, gate:
--- ARGV at most so many that have expired, why they are cancelled, at most so many others; how often a worker had come when those
---      were read that serve the types which follow; number of types that nobody handles, for each: number, name; number of
---      types that somebody handles, for each: name
--- answers {how many have expired, how many were parked, '1' if there is more to do}; or {''} if a worker has come meanwhile: then
---         nothing is written
+-- ARGV the maximum number of expired jobs, the reason with which they are cancelled, the maximum number of
+--      other jobs; the number of registrations of workers when the handled types were read; number of
+--      unhandled types, for each: number, name; number of handled types, for each: name
+-- answers {how many expired jobs were cancelled, how many jobs were parked, '1' if there is more to do}; or
+--      {''} if a worker has registered meanwhile: then nothing is written
 local expired_max, expired_reason, limit, arrivals = number_arg(), arg(), number_arg(), number_arg()
 local unhandled, handled = {}, {}
 for i = 1, number_arg() do
@@ -14,7 +15,7 @@ for i = 1, number_arg() do
   handled[i] = NO_HANDLER .. arg()
 end
 
--- What that worker handles must not be parked.
+-- The jobs that the new worker handles must not be parked.
 if arrivals ~= ARRIVALS then
   return answer({''})
 end
@@ -34,7 +35,7 @@ for i, job in ipairs(load_all(expired_ids)) do
   end
 end
 
--- Jobs of a type without a gate, at most so many: tables of id and lane.
+-- Jobs of a type without a gate, at most `most`: tables of id and lane.
 local function waiting_of(type, most)
   local waiting = {}
   for _, lane in ipairs(close_empty_lanes({type})) do
@@ -61,8 +62,8 @@ for _, of in ipairs(unhandled) do
   end
 end
 
--- What was parked while its workers seemed gone, though none of them ever noticed: after a step of the clock and back, no
--- heartbeat finds its lease run out.
+-- These jobs were parked while their workers seemed gone, though none of the workers noticed: after a step of
+-- the clock and back, no heartbeat finds its lease expired.
 let_through_all(handled, limit)
 
 write_all()

@@ -1,10 +1,11 @@
--- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `StoredLease::take` decides.
--- Guarded by `leases::leases_go_as_core_decides`.
+-- take_leases: takes leases that have no holder or whose heartbeat is older than their expiry, as core's
+-- `StoredLease::take` decides. Guarded by `leases::leases_go_as_core_decides`.
 -- keys leases
--- ARGV worker, term, of how many duties leases may be kept, after how many microseconds without a holder one may be
---      forgotten, number of duties, for each: duty, expiry in microseconds
--- answers for each three: 'taken', its fence and metadata; 'held', by whom, and in how many microseconds it could have
---         expired; 'over' if this request was granted before and its term is over; or 'full' if there is no room for it
+-- ARGV worker, term, the maximum number of leases, after how many microseconds without a heartbeat a lease
+--      may be forgotten, number of duties, for each: duty, expiry in microseconds
+-- answers three values for each: 'taken', its fence and metadata; 'held', its holder, and in how many
+--      microseconds the lease could expire; 'over' if this request was granted before and its term is over;
+--      or 'full' if there is no room for the lease
 local worker, term, most, kept = arg(), arg(), number_arg(), number_arg()
 
 local wanted, is_wanted, new = {}, {}, 0
@@ -15,8 +16,8 @@ for i = 1, number_arg() do
   new = new + (wanted[i].lease and 0 or 1)
 end
 
--- If not all new ones fit in, those go that nobody would miss: so old a heartbeat is older than every expiry. There are
--- never more than may be kept.
+-- If not all new leases fit in, leases that no process needs are deleted: so old a heartbeat is older than
+-- every expiry. There are never more leases than the maximum.
 local room = new > 0 and most - redis.call('HLEN', key('leases')) or 0
 if new > room then
   local stored = redis.call('HGETALL', key('leases'))
@@ -46,7 +47,7 @@ end
 
 local function take(duty, expiry, lease)
   if lease and lease.term == term then
-    -- A repeat. A term that is over does not begin again.
+    -- A repeated request. A term that is over does not begin again.
     if not is_lease_held(lease) then
       return 'over', '', ''
     end
@@ -54,7 +55,7 @@ local function take(duty, expiry, lease)
     return 'taken', digits(lease.fence), lease.metadata
   end
   if lease and is_lease_held(lease) then
-    -- The clock stepped back: a holder that died is missed one expiry from now.
+    -- The clock stepped back: the lease of a holder that died now expires one expiry from now.
     if lease.heartbeat > NOW then
       beat(duty, lease)
     end

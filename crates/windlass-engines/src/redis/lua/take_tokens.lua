@@ -1,15 +1,16 @@
--- take_tokens: tokens of rate limits, as core's `take` decides. Guarded by `policies::tokens_are_taken_as_core_decides`.
+-- take_tokens: takes tokens of rate limits, as core's `take` decides. Guarded by
+-- `policies::tokens_are_taken_as_core_decides`.
 --
--- The sorted set `tokens` remembers of each key when its next token falls due if nothing is saved up. A key that is not
--- there has saved up all it may. All numbers are whole and stay far below 2^53: so sums, and quotients rounded down, are
--- exact.
+-- The sorted set `tokens` stores for each key when its next token falls due if no tokens are saved up. A key
+-- that is not in it has saved up its full burst. All numbers are whole and stay far below 2^53: so sums, and
+-- quotients rounded down, are exact.
 -- keys tokens
--- ARGV number of requests, for each: limit and key with a colon between, microseconds between tokens, how many
---      microseconds ahead of their time they may be taken, at most so many
--- answers for each: how many were granted, what is remembered, and in how many microseconds the next token falls due, or
---         '' if there is one
+-- ARGV number of requests, for each: limit and key with a colon between, microseconds between tokens, how
+--      many microseconds ahead of their time tokens may be taken, the maximum number of tokens
+-- answers for each: the number of granted tokens, the instant that is stored, and in how many microseconds
+--      the next token falls due, or '' if there is one
 local function take(due, every, tolerance, wanted)
-  -- What lies further ahead than a limit can bring it was written by another clock, or under another limit.
+  -- An instant further ahead than a limit can cause was written under another clock, or under another limit.
   local from = due and math.max(NOW, math.min(due, NOW + tolerance + every)) or NOW
   local room = NOW + tolerance - from
   local there = room < 0 and 0 or math.floor(room / every) + 1
@@ -17,7 +18,7 @@ local function take(due, every, tolerance, wanted)
   return granted, from + granted * every, there == 0 and digits(- room) or ''
 end
 
--- What is remembered of each key, with what this script has taken.
+-- The stored instant of each key, with the tokens that this script has taken.
 local known_due = {}
 local function due_of(member)
   if known_due[member] == nil then

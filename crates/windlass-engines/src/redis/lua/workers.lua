@@ -1,8 +1,9 @@
--- workers: workers that were not declared dead or let out, a page of them.
+-- workers: a page of the workers that were neither declared dead nor released.
 -- keys held:, worker:, workers
--- ARGV where to go on, 0 to begin
--- answers where to go on (0 at the end), how often a worker came, and for each: card, since, beats, last beat, end of its
---         lease, how many jobs it holds, its id, its queues and its types, a line each, and by how much its clock was ahead
+-- ARGV the cursor to go on from, 0 to begin
+-- answers the cursor to go on from (0 at the end), the number of registrations so far, and for each worker:
+--      card, since, number of heartbeats, last heartbeat, end of its lease, how many jobs it holds, its id,
+--      its queues and its types, a line each, and by how much its clock was ahead
 local page = redis.call('SSCAN', key('workers'), arg(), 'COUNT', WORKERS_PAGE)
 local rows = {}
 for i, worker in ipairs(page[2]) do

@@ -1,12 +1,12 @@
-//! What scripts may use, and that the server takes each of them.
+//! Tests of which commands scripts may use, and that the server accepts each script.
 
 use std::collections::BTreeSet;
 
 use super::*;
 use crate::redis::keys::Keys;
 
-/// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
-/// brought it in the form in which it is used here.
+/// Every command and every option that a script contains or this engine sends, with the version of Redis that
+/// introduced it in the form in which it is used here.
 const KNOWN: [(&str, (u32, u32)); 64] = [
     ("CLUSTER", (3, 0)),
     ("CONFIG", (2, 0)),
@@ -60,11 +60,11 @@ const KNOWN: [(&str, (u32, u32)); 64] = [
     ("ZREMRANGEBYRANK", (2, 0)),
     ("ZREVRANGEBYSCORE", (2, 2)),
     ("ZSCORE", (1, 2)),
-    // Sections of INFO, and what CONFIG tells.
+    // Sections of INFO, and settings that CONFIG returns.
     ("default", (2, 6)),
     ("appendfsync", (1, 1)),
     ("save", (1, 0)),
-    // What Lua has inside the server.
+    // What Lua provides inside the server.
     ("cjson.decode", (2, 6)),
     ("cjson.encode", (2, 6)),
     ("redis.call", (2, 6)),
@@ -88,7 +88,7 @@ fn lua_files() -> Vec<(String, String)> {
     files.map(|path| (path.display().to_string(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Words in quotes that are all capitals: commands and options are nothing else here.
+/// Words in quotes that are all capitals: only commands and options are written so here.
 fn quoted_capitals(text: &str) -> Vec<&str> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("--"));
     let words = code.flat_map(|line| line.split(['\'', '"']));
@@ -102,13 +102,13 @@ fn known() -> BTreeSet<&'static str> {
 #[test]
 fn every_command_and_option_of_a_script_existed_in_redis_5() {
     let (known, files) = (known(), lua_files());
-    assert!(files.len() > 30, "the scripts are elsewhere");
+    assert!(files.len() > 30, "expected more than 30 scripts, got {}; the folder has moved", files.len());
     for (path, text) in &files {
         let words = quoted_capitals(text);
         for word in words {
             assert!(
                 known.contains(word),
-                "{path} uses {word}; look up since when it exists, and add it to the table"
+                "{path} uses {word}; look up which version introduced it, and add it to the table"
             );
         }
     }
@@ -124,7 +124,7 @@ fn every_key_of_a_script_has_a_name_that_lanes_may_not_take() {
             seen.insert(name);
         }
     }
-    assert!(seen.len() > 30, "scripts name their keys in another way now: {seen:?}");
+    assert!(seen.len() > 30, "expected more than 30 keys; scripts name their keys in another way now: {seen:?}");
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn every_command_that_this_engine_sends_existed_in_redis_5() {
             }
         }
     }
-    assert!(commands >= 10 && options >= 5, "the engine sends its commands by other words now");
+    assert!(commands >= 10 && options >= 5, "the engine builds its commands in another way now");
 }
 
-/// What the server has counted: commands, each with a part of it behind a bar if it has parts.
+/// The commands that the server has counted, each with its subcommand behind a bar if it has subcommands.
 async fn commands_seen(connection: &mut redis::aio::MultiplexedConnection) -> BTreeSet<String> {
     let info: String = redis::cmd("INFO").arg("commandstats").query_async(connection).await.unwrap();
     let names = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split(':').next());
@@ -187,15 +187,16 @@ async fn with_the_scripts_of_an_older_server_everything_is_done_by_commands_that
     crate::redis::damage::do_everything(&server.url(), 6).await;
     let client = redis::Client::open(server.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    // Our own connection tells its name before it asks, and whoever starts a server asks whether it is up, and goes.
+    // Our own connection sends its name before its first command, and the code that starts a server pings it
+    // and quits.
     let is_ours = |name: &String| name.starts_with("CLIENT") || name == "QUIT";
     let seen: BTreeSet<_> =
         commands_seen(&mut connection).await.into_iter().filter(|name| !is_ours(name)).collect();
     assert!(seen.len() > 30, "{seen:?}");
     for name in &seen {
-        // Of commands with parts only these are sent, and they are as old.
+        // Of commands with subcommands only these are sent, and they are as old.
         let is_known = known.contains(name.as_str()) || name == "CONFIG|GET";
-        assert!(is_known, "{name} was sent; look up since when it exists: {seen:?}");
+        assert!(is_known, "{name} was sent; look up which version introduced it: {seen:?}");
     }
 }
 
@@ -205,7 +206,8 @@ async fn no_connection_of_an_engine_tells_its_name_by_a_command_that_older_serve
         windlass_servers::redis::Server::start(&windlass_servers::redis::Options::default()).unwrap();
     let (url, options) = (server.url(), crate::redis::RedisOptions::default());
     let engine = crate::redis::RedisEngine::connect(&url, options).await.unwrap();
-    // A connection of another kind: it must not tell its name either, to count only those of the engine.
+    // A connection of another kind: it must not send its name either, so that only names sent by the engine
+    // are counted.
     let info = redis::IntoConnectionInfo::into_connection_info(server.url()).unwrap();
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     let client = redis::Client::open(info.set_redis_settings(settings)).unwrap();
@@ -220,7 +222,7 @@ async fn the_server_takes_every_script() {
     let url = windlass_servers::shared::redis_url().expect("a Redis server");
     let client = redis::Client::open(url).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    // As this server wants them, and as an older one would.
+    // In the form for this server, and in the form for an older one.
     for major in [7, 6] {
         for (name, script) in Scripts::for_server(major).all() {
             let loaded: Result<String, _> =

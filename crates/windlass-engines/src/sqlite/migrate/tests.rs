@@ -35,7 +35,7 @@ fn the_users_tables_may_live_in_the_same_file_unless_they_clash() {
     let conn = Connection::open_in_memory().unwrap();
     conn.execute_batch("CREATE TABLE workers (name)").unwrap();
     assert!(refusal(&conn).contains("workers"));
-    assert_eq!(version(&conn).unwrap(), 0, "nothing was made");
+    assert_eq!(version(&conn).unwrap(), 0, "nothing was created");
 }
 
 /// The real schema, and a migration after it that the next version could bring.
@@ -93,7 +93,7 @@ fn a_second_migration_that_fails_leaves_the_first_and_can_be_repeated() {
     apply(&conn, &migrations).unwrap_err();
     assert!(conn.is_autocommit(), "no transaction is left open");
     assert_eq!(version(&conn).unwrap(), newest(MIGRATIONS));
-    assert_eq!(shape(&conn).unwrap().get("second"), None, "nothing of the second is there");
+    assert_eq!(shape(&conn).unwrap().get("second"), None, "no table of the second migration exists");
     apply_all(&conn).unwrap();
     conn.execute("DELETE FROM queues WHERE name = 'low'", []).unwrap();
     apply(&conn, &migrations).unwrap();
@@ -132,7 +132,7 @@ fn a_table_of_the_users_with_the_name_of_a_new_one_of_ours_is_refused() {
     conn.execute_batch("CREATE TABLE second (colour)").unwrap();
     let why = EngineError::from(apply(&conn, &with_a_second(SECOND)).unwrap_err()).to_string();
     assert!(why.contains("second") && why.contains("name another file"), "{why}");
-    assert_eq!(version(&conn).unwrap(), newest(MIGRATIONS), "nothing was made");
+    assert_eq!(version(&conn).unwrap(), newest(MIGRATIONS), "nothing was created");
 }
 
 #[test]

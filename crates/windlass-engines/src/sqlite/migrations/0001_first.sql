@@ -24,21 +24,23 @@ CREATE TABLE job_types (
 
 -- ---- Jobs ------------------------------------------------------------------------------------------
 
--- The number of the next job, in one row. A number is never given twice, not even after its job is gone.
+-- The id of the next job, in one row. An id is never given twice, not even after its job is gone.
 CREATE TABLE job_sequence (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     next INTEGER NOT NULL
 ) STRICT;
 INSERT INTO job_sequence (one, next) VALUES (1, 1);
 
--- Jobs that have not ended. One that runs has a token, a worker and no gate; one that waits has neither token
--- nor worker. The token of the last settlement stays in `settled_by`, so that a repeat of it can be answered.
+-- Jobs that have not ended. A running job has a token, a worker and no gate; a waiting job has neither
+-- token nor worker. The token of the last settlement stays in `settled_by`, so that a repeat of it can be
+-- answered.
 --
--- `ordering_key`: jobs of one type and ordering keys run one at a time. The one that is not behind the gate of its ordering key
--- is out, and only one may be.
--- `fairness_key`: among the due jobs of a queue and a priority, fairness keys take turns. A job without a fairness key has none
--- here; but if others of its type and priority have one when it is enqueued, it has the empty name, under
--- which such jobs are found in one place. The name itself is among the options, as an ordering key is.
+-- `ordering_key`: jobs of one type and ordering key run one at a time. The job that is not behind the gate
+-- of its ordering key is out, and only one may be.
+-- `fairness_key`: among the due jobs of a queue and a priority, fairness keys take turns. A job without a
+-- fairness key has null here. But if other jobs of its type and priority have one when it is enqueued, it
+-- has the empty name, under which such jobs are found in one place. The name itself is among the options,
+-- as an ordering key is.
 CREATE TABLE delayed_jobs (
     id INTEGER PRIMARY KEY,
     type INTEGER NOT NULL,
@@ -68,8 +70,8 @@ CREATE TABLE delayed_jobs (
     ordering_key TEXT,
     fairness_key TEXT
 ) STRICT;
--- The order of claims. By type first: a claim asks for some types only, and a mountain of jobs that it does
--- not handle must cost it nothing.
+-- The order of claims. By type first: a claim requests some types only, and a million jobs that it does not
+-- handle must cost it nothing.
 CREATE INDEX delayed_jobs_ready ON delayed_jobs (type, priority, due, id) WHERE gate IS NULL AND worker IS NULL;
 CREATE INDEX delayed_jobs_fairness_keys ON delayed_jobs (type, priority, fairness_key, due, id)
     WHERE fairness_key IS NOT NULL AND gate IS NULL AND worker IS NULL;
@@ -83,9 +85,9 @@ CREATE INDEX delayed_jobs_expiring ON delayed_jobs (expires_at)
     WHERE expires_at IS NOT NULL AND worker IS NULL AND attempts = 0;
 CREATE INDEX delayed_jobs_key ON delayed_jobs (key) WHERE key IS NOT NULL;
 CREATE INDEX delayed_jobs_correlation ON delayed_jobs (correlation) WHERE correlation IS NOT NULL;
--- Whether anything of a group or type is left is found by these two, however much of it lies in the future or
--- is parked. The condition of the second is spelled so that a statement about one gate or one ordering key does not
--- use that index.
+-- Whether a group or type has unfinished work is found by these two, however many of its jobs are due in
+-- the future or parked. The condition of the second is spelled so that a statement about one gate or one
+-- ordering key does not use that index.
 CREATE INDEX delayed_jobs_group ON delayed_jobs (job_group, gate, due) WHERE job_group IS NOT NULL;
 CREATE INDEX delayed_jobs_parked_type ON delayed_jobs (type, gate, due) WHERE coalesce(gate, '') <> '';
 
@@ -161,15 +163,15 @@ CREATE INDEX job_history_key ON job_history (key) WHERE key IS NOT NULL;
 CREATE INDEX job_history_correlation ON job_history (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX job_history_group ON job_history (job_group) WHERE job_group IS NOT NULL;
 
--- Which claim ended a job of which nothing else is kept, so that a repeat of its end can be answered for a
--- while.
+-- The claim that ended a job of which nothing else is kept, so that a repeat of its end can be answered for
+-- a while.
 CREATE TABLE job_traces (
     job INTEGER PRIMARY KEY,
     settled_by BLOB NOT NULL,
     at INTEGER NOT NULL
 ) STRICT;
 
--- Attempts after which the job went on. The one that ended a job lives in the job's own last row.
+-- Attempts that did not end their job. The attempt that ended a job is in the job's own last row.
 CREATE TABLE attempts (
     id INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,
@@ -185,7 +187,7 @@ CREATE INDEX attempts_job ON attempts (job, id);
 
 -- ---- Requests: keys, receipts and claim tokens ------------------------------------------------------
 
--- Which job holds which key, and until when if the key outlives the job.
+-- The job that holds each key, and until when if the key outlives the job.
 CREATE TABLE job_keys (
     type INTEGER NOT NULL,
     key TEXT NOT NULL,
@@ -196,7 +198,7 @@ CREATE TABLE job_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_keys_until ON job_keys (until) WHERE until IS NOT NULL;
 
--- What each enqueue request was answered.
+-- The answers to each enqueue request.
 CREATE TABLE receipts (
     id INTEGER PRIMARY KEY,
     request BLOB NOT NULL UNIQUE,
@@ -204,8 +206,8 @@ CREATE TABLE receipts (
     at INTEGER NOT NULL
 ) STRICT;
 
--- Tokens of claim requests that were repeated: their first sending, should it still come, claims nothing. The
--- numbers follow the order in which they were spent, so that the oldest are found first.
+-- Tokens of claim requests that were repeated: their first message, should it still arrive, claims nothing.
+-- The ids follow the order in which the tokens were spent, so that the oldest are found first.
 CREATE TABLE spent_tokens (
     id INTEGER PRIMARY KEY,
     token BLOB NOT NULL UNIQUE,
@@ -214,11 +216,12 @@ CREATE TABLE spent_tokens (
 
 -- ---- Workers and duties ----------------------------------------------------------------------------
 
--- Processes that claim jobs. One that was declared dead has a place in the order of deaths and what it held
--- then. It never comes back to life: not while its row stays, and not under an id that the store does not
--- know.
--- `duties`: those it could do for all, as a JSON array. `slots`: how many jobs it can run at once.
--- `clock_ahead`: by how much its clock was ahead of this one at its last heartbeat.
+-- Processes that claim jobs. A worker that was declared dead has a number in the order of deaths and a list
+-- of the jobs that it held then. It never comes back to life: not while its row stays, and not under an id
+-- that the store does not know.
+-- `duties`: the duties it could do for all processes, as a JSON array. `slots`: how many jobs it can run at
+-- once.
+-- `clock_ahead`: by how much its clock was ahead of this process's clock at its last heartbeat.
 CREATE TABLE workers (
     id BLOB PRIMARY KEY,
     host TEXT NOT NULL,
@@ -257,15 +260,15 @@ CREATE TABLE background_job_leases (
 
 -- ---- Breakers and rate limits ----------------------------------------------------------------------
 
--- Breakers that processes share: what is known of each platform. A write names the version that it read.
+-- Breakers that processes share: the state of each platform. A write names the version that it read.
 CREATE TABLE job_breakers (
     name TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
     state TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Rate limits that processes share: when the next token of a key falls due if nothing is saved up. A key that
--- is not here has saved up all it may.
+-- Rate limits that processes share: when the next token of a key falls due if none are saved. A key without
+-- a row has saved its full burst.
 CREATE TABLE job_rate_limits (
     name TEXT NOT NULL,
     key TEXT NOT NULL,
@@ -276,9 +279,9 @@ CREATE INDEX job_rate_limits_due ON job_rate_limits (due);
 
 -- ---- Schedules and completion triggers --------------------------------------------------------------
 
--- Schedules: the record of each, as core writes it, and when it has to be evaluated next. The version goes up
--- with each change, and a change names the one that it has read. Which job a tick has made is told by the
--- job's key.
+-- Schedules: the record of each, as core writes it, and when it has to be evaluated next. The version goes
+-- up with each change, and a change names the version that it has read. The key of a job says which tick
+-- enqueued it.
 CREATE TABLE job_schedules (
     name TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
@@ -306,7 +309,7 @@ CREATE TABLE completion_trigger_marks (trigger TEXT PRIMARY KEY) STRICT, WITHOUT
 
 -- ---- Counts and rollups ----------------------------------------------------------------------------
 
--- How many jobs of each type are in which state, and what happened so far. `started_over`: without it, a job
+-- How many jobs of each type are in which state, and its events so far. `started_over`: without it, a job
 -- that died three times would be counted as one death.
 CREATE TABLE counts (
     type INTEGER PRIMARY KEY,
@@ -323,8 +326,8 @@ CREATE TABLE counts (
     started_over INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- How many waiting jobs without a gate fall due in which minute, so that ready and scheduled can be told
--- apart without a scan. Past minutes are rolled up into one.
+-- How many waiting jobs without a gate fall due in which minute, so that ready and scheduled jobs can be
+-- told apart without a scan. Past minutes are merged into one.
 CREATE TABLE count_minutes (
     queue INTEGER NOT NULL,
     minute INTEGER NOT NULL,
@@ -332,8 +335,8 @@ CREATE TABLE count_minutes (
     PRIMARY KEY (queue, minute)
 ) STRICT, WITHOUT ROWID;
 
--- What happened in each minute to the jobs of each queue and type. `waits` and `runs` are histograms, as core
--- writes them. Not to be confused with count_minutes, which says when waiting jobs fall due.
+-- Rollups of each minute, queue and type. `waits` and `runs` are histograms, as core writes them. Not to be
+-- confused with count_minutes, which says when waiting jobs fall due.
 CREATE TABLE job_rollups (
     minute INTEGER NOT NULL,
     queue TEXT NOT NULL,
@@ -349,14 +352,14 @@ CREATE TABLE job_rollups (
     PRIMARY KEY (minute, queue, job_type)
 ) STRICT, WITHOUT ROWID;
 
--- Samples of workers, for the duty to roll up into the minutes.
+-- Samples of workers, for the duty to add to the rollups.
 CREATE TABLE rollup_samples (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
     seen TEXT NOT NULL
 ) STRICT;
 
--- Up to where the totals in `counts` are in the minutes, in one row.
+-- The watermark: up to which point the totals in `counts` are in the rollups, in one row.
 CREATE TABLE rollup_watermark (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     version INTEGER NOT NULL,
@@ -366,8 +369,8 @@ INSERT INTO rollup_watermark (one, version, booked) VALUES (1, 0, '');
 
 -- ---- The spool -------------------------------------------------------------------------------------
 
--- Batches of jobs that leave for another store: under which request they go, since when, and which jobs, as a
--- JSON list in the order of the request. They wait behind the gate that names the request.
+-- Batches of jobs that move to another store: their request, since when, and which jobs, as a JSON list in
+-- the order of the request. The jobs wait behind the gate that names the request.
 CREATE TABLE spool_batches (
     request BLOB PRIMARY KEY,
     since INTEGER NOT NULL,

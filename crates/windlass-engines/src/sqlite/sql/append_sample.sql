@@ -1,3 +1,3 @@
--- append_sample: what a worker has seen.
--- ?1 when   ?2 what
+-- append_sample: stores a sample of a worker.
+-- ?1 when   ?2 the sample
 INSERT INTO rollup_samples (at, seen) VALUES (?1, ?2);

@@ -1,3 +1,3 @@
--- breakers: all breakers, by name.
--- ?1 at most so many
+-- breakers: lists all breakers, by name.
+-- ?1 limit
 SELECT name, version, state FROM job_breakers ORDER BY name LIMIT ?1;

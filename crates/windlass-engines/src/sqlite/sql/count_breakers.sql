@@ -1,2 +1,2 @@
--- count_breakers: how many breakers there are.
+-- count_breakers: counts the breakers.
 SELECT count(*) FROM job_breakers;

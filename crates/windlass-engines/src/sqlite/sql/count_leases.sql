@@ -1,2 +1,2 @@
--- count_leases: of how many duties leases are kept.
+-- count_leases: counts the duties with a lease.
 SELECT count(*) FROM background_job_leases;

@@ -1,2 +1,2 @@
--- count_running: how many jobs each worker holds; a scan of the running ones only.
+-- count_running: counts the jobs that each worker holds; a scan of the running jobs only.
 SELECT worker, count(*) FROM delayed_jobs WHERE worker IS NOT NULL GROUP BY worker;

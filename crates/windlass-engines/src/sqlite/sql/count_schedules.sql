@@ -1,2 +1,2 @@
--- count_schedules: how many there are.
+-- count_schedules: counts the schedules.
 SELECT count(*) FROM job_schedules;

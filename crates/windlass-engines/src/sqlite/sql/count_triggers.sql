@@ -1,2 +1,2 @@
--- count_triggers: how many triggers are kept.
+-- count_triggers: counts the completion triggers.
 SELECT count(*) FROM completion_triggers;

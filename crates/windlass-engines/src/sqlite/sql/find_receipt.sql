@@ -1,3 +1,3 @@
--- find_receipt: what a request was answered, if its receipt is still good.
--- ?1 request   ?2 receipts of this instant or older are no longer good
+-- find_receipt: reads the answers to a request, if its receipt is still valid.
+-- ?1 request   ?2 receipts of this instant or older are no longer valid
 SELECT answers FROM receipts WHERE request = ?1 AND at > ?2;

@@ -1,4 +1,4 @@
--- flush_counts: add what one transaction changed to the counts of a type.
+-- flush_counts: adds the changes of one transaction to the counts of a type.
 -- ?1 type   ?2 queue   ?3 waiting   ?4 parked   ?5 running   ?6 dead letters   ?7 enqueued   ?8 succeeded
 -- ?9 retried   ?10 dead   ?11 cancelled   ?12 started over
 INSERT INTO counts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)

@@ -1,3 +1,3 @@
--- forget_attempts: delete the attempts of a job that is gone.
+-- forget_attempts: deletes the attempts of a job that is gone.
 -- ?1 job
 DELETE FROM attempts WHERE job = ?1;

@@ -1,3 +1,3 @@
--- forget_batch: a batch is over.
+-- forget_batch: deletes a batch that is complete.
 -- ?1 request
 DELETE FROM spool_batches WHERE request = ?1;

@@ -1,3 +1,3 @@
--- forget_minutes: delete the minutes that were just folded.
+-- forget_minutes: deletes the minutes that were just merged.
 -- ?1 the cut
 DELETE FROM count_minutes WHERE minute < ?1;

@@ -1,6 +1,6 @@
--- gates: gates that somebody waits behind, but for those of suspects and of ordering keys. Steps from one gate to the next in the
--- index, and over all ordering keys at once.
--- ?1 after this one   ?2 at most so many
+-- gates: lists gates that jobs wait behind, except the gates of suspects and of ordering keys. Steps from
+-- one gate to the next in the index, and over all ordering keys at once.
+-- ?1 after this one   ?2 limit
 WITH RECURSIVE page (gate) AS (
     SELECT (
         SELECT gate FROM delayed_jobs WHERE gate > CASE WHEN ?1 GLOB 'ordering_key:*' THEN 'ordering_key;' ELSE ?1 END

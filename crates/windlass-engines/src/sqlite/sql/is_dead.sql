@@ -1,3 +1,3 @@
--- is_dead: whether a job lies in the dead-letter queue.
+-- is_dead: returns whether a job is in the dead-letter queue.
 -- ?1 id
 SELECT 1 FROM delayed_jobs_dlq WHERE id = ?1;

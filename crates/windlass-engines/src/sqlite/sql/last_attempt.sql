@@ -1,4 +1,4 @@
--- last_attempt: the attempt that ended a job, or the one that runs.
+-- last_attempt: reads the attempt that ended a job, or the running one.
 -- ?1 job
 SELECT attempts, worker, started_at, ended_at, ending, attempt_error, output FROM job_history
 WHERE id = ?1 AND ending IS NOT NULL

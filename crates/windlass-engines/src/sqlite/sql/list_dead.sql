@@ -1,5 +1,5 @@
--- list_dead: dead letters, newest first. The caller adds one line for each filter.
--- :before only lower numbers   :limit at most so many
+-- list_dead: lists dead letters, newest first. The caller adds one line for each filter.
+-- :before only lower ids   :limit limit
 SELECT {job}, error, ended_at
 FROM delayed_jobs_dlq WHERE id < :before
 /* filters */

@@ -1,5 +1,5 @@
--- list_live: jobs that have not ended, newest first. The caller adds one line for each filter.
--- :before only lower numbers   :limit at most so many
+-- list_live: lists jobs that have not ended, newest first. The caller adds one line for each filter.
+-- :before only lower ids   :limit limit
 SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM delayed_jobs WHERE id < :before
 /* filters */

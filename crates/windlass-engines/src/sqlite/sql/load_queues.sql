@@ -1,2 +1,2 @@
--- load_queues: all queues, in the order of their numbers.
+-- load_queues: reads all queues, in the order of their numbers.
 SELECT id, name, spec, pause, shut FROM queues ORDER BY id;

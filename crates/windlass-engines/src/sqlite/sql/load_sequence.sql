@@ -1,2 +1,2 @@
--- load_sequence: the number of the next job.
+-- load_sequence: reads the id of the next job.
 SELECT next FROM job_sequence;

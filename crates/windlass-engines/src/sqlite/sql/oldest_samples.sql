@@ -1,3 +1,3 @@
--- oldest_samples: what workers have seen and nothing was rolled up yet.
--- ?1 at most so many
+-- oldest_samples: lists the oldest samples that are not rolled up yet.
+-- ?1 limit
 SELECT id, at, seen FROM rollup_samples ORDER BY id LIMIT ?1;

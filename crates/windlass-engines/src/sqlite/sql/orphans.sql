@@ -1,5 +1,6 @@
--- orphans: running jobs without a live worker, by the order of deaths; a scan of the running ones only.
--- ?1 at most so many
+-- orphans: lists running jobs without a live worker, in the order of deaths; a scan of the running jobs
+-- only.
+-- ?1 limit
 SELECT j.id, j.token, j.worker, w.held
 FROM delayed_jobs j LEFT JOIN workers w ON w.id = j.worker
 WHERE j.worker IS NOT NULL AND (w.id IS NULL OR w.died IS NOT NULL)

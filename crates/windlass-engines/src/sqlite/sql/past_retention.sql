@@ -1,3 +1,3 @@
--- past_retention: finished jobs that are no longer kept, oldest first.
--- ?1 now   ?2 at most so many
+-- past_retention: lists finished jobs past their retention, oldest first.
+-- ?1 now   ?2 limit
 SELECT id FROM job_history WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2;

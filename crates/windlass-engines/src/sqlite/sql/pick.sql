@@ -1,5 +1,6 @@
--- pick: the first waiting jobs of one type and priority within a span of due times, whole rows as in read_live:
--- reading each again by its number would cost a tenth of a claim. Nothing behind a gate, nothing that runs.
+-- pick: reads the first waiting jobs of one type and priority within a span of due times, whole rows as in
+-- read_live: reading each again by its id would cost a tenth of a claim. Leaves out jobs behind a gate, and
+-- running jobs.
 -- ?1 type   ?2 priority   ?3 due after   ?4 due until   ?5 how many
 SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM delayed_jobs

@@ -1,4 +1,5 @@
--- pick_fairness_key: the first waiting jobs of one type, priority and fairness key until a due time, whole rows as in pick.
+-- pick_fairness_key: reads the first waiting jobs of one type, priority and fairness key until a due time,
+-- whole rows as in pick.
 -- ?1 type   ?2 priority   ?3 fairness key   ?4 due until   ?5 how many
 SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM delayed_jobs

@@ -1,6 +1,6 @@
--- pick_unmarked: of the very first waiting jobs of one type and priority, those that came in without a fairness key before others had
--- one; whole rows as in pick.
--- ?1 type   ?2 priority   ?3 how many are looked at   ?4 due until   ?5 how many
+-- pick_unmarked: reads, of the very first waiting jobs of one type and priority, those that were enqueued
+-- without a fairness key before other jobs had one; whole rows as in pick.
+-- ?1 type   ?2 priority   ?3 how many jobs are read   ?4 due until   ?5 how many are returned
 SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM (
     SELECT * FROM delayed_jobs

@@ -1,6 +1,6 @@
--- prune_workers: forget workers that were declared dead long ago and hold nothing. An unknown one is refused
--- just as a dead one is.
--- ?1 leases that ran out at this instant or before   ?2 at most so many
+-- prune_workers: deletes workers that were declared dead long ago and hold no job. An unknown worker is
+-- refused just as a dead one is.
+-- ?1 leases that expired at this instant or before   ?2 limit
 DELETE FROM workers WHERE id IN (
     SELECT w.id FROM workers w
     WHERE w.died IS NOT NULL AND w.expires_at <= ?1

@@ -1,4 +1,4 @@
--- read_dead: one dead letter.
+-- read_dead: reads one dead letter.
 -- ?1 id
 SELECT {job}, error, ended_at
 FROM delayed_jobs_dlq WHERE id = ?1;

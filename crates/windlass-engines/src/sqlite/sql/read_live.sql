@@ -1,4 +1,4 @@
--- read_live: one job that has not ended, and how it waits or runs.
+-- read_live: reads one job that has not ended, with its gate, claim and worker.
 -- ?1 id
 SELECT {job}, gate, token, worker, since, boosted, cancel_requested
 FROM delayed_jobs WHERE id = ?1;

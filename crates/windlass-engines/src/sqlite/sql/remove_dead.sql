@@ -1,3 +1,3 @@
--- remove_dead: a dead letter leaves the dead-letter queue.
+-- remove_dead: deletes a dead letter from the dead-letter queue.
 -- ?1 id
 DELETE FROM delayed_jobs_dlq WHERE id = ?1;

@@ -1,3 +1,3 @@
--- remove_sample: one that was rolled up.
--- ?1 which
+-- remove_sample: deletes a sample that was rolled up.
+-- ?1 its id
 DELETE FROM rollup_samples WHERE id = ?1;

@@ -1,5 +1,6 @@
--- replace_job: a waiting job gets a new payload, due time, priority, expiry and label; never a running one. Without a fairness key it
--- has the empty one if others of its type and priority have fairness keys.
+-- replace_job: stores a new payload, due time, priority, expiry and label of a waiting job; never of a
+-- running one. Without a fairness key it gets the empty one if other jobs of its type and priority have
+-- fairness keys.
 -- ?1 id   ?2 payload   ?3 due   ?4 priority   ?5 expires at   ?6 options
 UPDATE delayed_jobs SET
     payload = ?2,

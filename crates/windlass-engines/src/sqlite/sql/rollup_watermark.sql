@@ -1,2 +1,2 @@
--- rollup_watermark: up to where totals are booked.
+-- rollup_watermark: reads the watermark and its totals.
 SELECT version, booked FROM rollup_watermark;

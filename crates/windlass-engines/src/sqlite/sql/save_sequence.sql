@@ -1,3 +1,3 @@
--- save_sequence: note which number comes next; it never goes back.
--- ?1 the number
+-- save_sequence: stores the id of the next job; it never goes back.
+-- ?1 the id
 UPDATE job_sequence SET next = max(next, ?1);

@@ -1,5 +1,5 @@
--- set_due: a waiting job falls due at another time, behind a gate or not; never a running one. Without a fairness key it has the
--- empty one if others of its type and priority have fairness keys.
+-- set_due: changes the due time of a waiting job, behind a gate or not; never of a running job. Without a
+-- fairness key it gets the empty one if other jobs of its type and priority have fairness keys.
 -- ?1 id   ?2 due   ?3 gate, or null
 UPDATE delayed_jobs SET
     due = ?2,

@@ -1,5 +1,5 @@
--- set_priority: a waiting job gets another priority; never a running one. Without a fairness key it has the empty one
--- if others of its type and priority have fairness keys.
+-- set_priority: changes the priority of a waiting job; never of a running one. Without a fairness key it
+-- gets the empty one if other jobs of its type and priority have fairness keys.
 -- ?1 id   ?2 priority
 UPDATE delayed_jobs SET
     priority = ?2,

@@ -1,6 +1,7 @@
--- start_over: a dead letter waits again with fresh counters. It was started in time once, so it no longer expires.
--- Without a fairness key it has the empty one if others of its type and priority have fairness keys.
--- ?1 id   ?2 due   ?3 ordering_key   ?4 gate   ?5 fairness key
+-- start_over: makes a dead letter wait again with fresh counters. It was started in time once, so it no
+-- longer expires. Without a fairness key it gets the empty one if other jobs of its type and priority have
+-- fairness keys.
+-- ?1 id   ?2 due   ?3 ordering key   ?4 gate   ?5 fairness key
 INSERT INTO delayed_jobs (
     id, type, priority, payload, enqueued_at, due, expires_at, {carried},
     last_error, settled_by, ordering_key, gate, fairness_key

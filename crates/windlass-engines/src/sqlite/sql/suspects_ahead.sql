@@ -1,2 +1,3 @@
--- suspects_ahead: when jobs fall due whose worker died while it held them; in the index alone.
+-- suspects_ahead: lists when suspects fall due, jobs whose worker died while it held them; reads the index
+-- alone.
 SELECT due, type FROM delayed_jobs WHERE gate = 'suspect' ORDER BY due, id;

@@ -1,6 +1,8 @@
--- type_has_work: whether anything of a type runs, could run, or has not ended, but for the jobs of the drains that watch this group.
--- ?1 type   ?2 now   ?3 what kind of group is watched   ?4 the name of that   ?5 what the gates of the type's ordering_key begin with, and
--- ?6 what comes after all of them
+-- type_has_work: returns whether any job of a type runs, could run, or has not ended, except the jobs of
+-- the triggers that watch this group.
+-- ?1 type   ?2 now   ?3 kind of the watched group   ?4 its name   ?5 the prefix of the gates of the type's
+-- ordering keys
+-- ?6 the first text after all of them
 WITH hooks AS (SELECT 'trigger/' || name || '/' AS own FROM completion_triggers WHERE kind = ?3 AND watched = ?4)
 SELECT
     EXISTS (

@@ -1,2 +1,2 @@
--- type_unfinished: how many jobs of each type have not ended.
+-- type_unfinished: counts the jobs of each type that have not ended.
 SELECT type, waiting + parked + running FROM counts;

@@ -1,3 +1,3 @@
--- unfinished: how many jobs of a queue have not ended.
+-- unfinished: counts the jobs of a queue that have not ended.
 -- ?1 queue
 SELECT coalesce(sum(waiting + parked + running), 0) FROM counts WHERE queue = ?1;

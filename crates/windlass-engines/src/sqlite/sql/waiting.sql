@@ -1,4 +1,4 @@
--- waiting: what ending or moving needs to know of a job that has not ended.
+-- waiting: reads what ending or moving a job that has not ended needs.
 -- ?1 id
 SELECT type, due, attempts, failures, crashes, holds, key, gate, priority, worker IS NOT NULL,
     ordering_key, job_group

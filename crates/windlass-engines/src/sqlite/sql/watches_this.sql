@@ -1,3 +1,3 @@
--- watches_this: whether a drain is there and watches this group.
--- ?1 name   ?2 what kind of group   ?3 the name of that
+-- watches_this: returns whether a completion trigger exists and watches this group.
+-- ?1 name   ?2 kind of the group   ?3 its name
 SELECT EXISTS (SELECT 1 FROM completion_triggers WHERE name = ?1 AND kind = ?2 AND watched = ?3);

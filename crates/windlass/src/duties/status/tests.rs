@@ -13,7 +13,7 @@ fn spec(mode: DutyMode) -> DutySpec {
     DutySpec { name: totals(), interval: SECOND * 10, mode, rotation: None }
 }
 
-/// One process among two that could do the same.
+/// One process among two that could do the same duty.
 struct Bench {
     duty_status: DutyStatus,
     now: Moment,
@@ -43,7 +43,7 @@ impl Bench {
         self.duty_status.on(event, self.now)
     }
 
-    /// Asks for the lease, is granted it, and begins a run.
+    /// Requests the lease, is granted it, and begins a run.
     fn lead(&mut self, metadata: LeaseMetadata) -> (LeaseFence, Vec<DutyStatusEffect>) {
         let effects = self.due();
         let [DutyStatusEffect::Take(call, request)] = effects.as_slice() else { panic!("{effects:?}") };
@@ -109,7 +109,7 @@ fn a_leader_runs_the_duty_each_interval_and_notes_what_it_did_with_its_heartbeat
     for seconds in [4, 6, 8] {
         let effects = bench.at(seconds);
         let (renewals, _) = bench.renew(&effects, Renewed::Kept);
-        assert_eq!(renewals[0].metadata, None, "nothing new");
+        assert_eq!(renewals[0].metadata, None, "no new notes");
     }
     let effects = bench.at(10);
     let (_, _) = bench.renew(&effects, Renewed::Kept);
@@ -209,7 +209,7 @@ fn without_an_answer_a_leader_stops_at_its_local_deadline_and_wants_no_lease_whi
         assert!(!asks(&bench.at(seconds)), "after {seconds} s");
     }
     bench.tell(ended(run, 0));
-    assert!(asks(&bench.at(61)), "now it could do it again");
+    assert!(asks(&bench.at(61)), "now it could do the duty again");
 }
 
 #[test]
@@ -232,11 +232,11 @@ fn a_leader_of_which_no_run_ends_raises_an_alert_says_so_in_the_lease_and_gives_
         DutyStatusEffect::Release(releases) => releases.first().cloned(),
         _ => None,
     });
-    let given_back = given_back.expect("it gives way");
+    let given_back = given_back.expect("the leader gives way");
     assert_eq!((given_back.duty, given_back.id), (totals(), lease.term.id));
-    let notes = given_back.metadata.expect("it says why").notes();
+    let notes = given_back.metadata.expect("the release carries notes").notes();
     assert_eq!((notes.times_stuck, notes.last_stuck), (1, Some(START.plus(SECOND * 300))));
-    assert_eq!(notes.stuck_for(START.plus(SECOND * 301)), Some(SECOND * 301), "an outsider sees it, too");
+    assert_eq!(notes.stuck_for(START.plus(SECOND * 301)), Some(SECOND * 301), "another process sees it, too");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_process_that_goes_on_under_another_identity_gives_back_what_it_led_under_th
         members: two(),
         store_now: START,
     };
-    assert_eq!(bench.tell(heartbeat_answer(1)), [], "it is who it was");
+    assert_eq!(bench.tell(heartbeat_answer(1)), [], "the identity is unchanged");
     let effects = bench.tell(heartbeat_answer(2));
     assert!(effects.contains(&DutyStatusEffect::StopRun(totals(), run)), "{effects:?}");
     let gives_back = |effect: &DutyStatusEffect| matches!(effect, DutyStatusEffect::Release(releases) if releases[0].id == lease.term.id);
@@ -310,9 +310,9 @@ fn what_a_run_has_done_so_far_goes_with_a_lease_that_is_given_back_and_the_run_i
     let DutyStatusEffect::Release(releases) = &effects[1] else { panic!("{effects:?}") };
     let metadata = releases[0].metadata.clone().expect("it has run");
     let notes = metadata.notes();
-    assert_eq!((notes.runs, notes.items, notes.errors), (0, 4, 1), "it has not ended");
+    assert_eq!((notes.runs, notes.items, notes.errors), (0, 4, 1), "the run has not ended");
     assert_eq!((notes.running_since, notes.last_error.as_deref()), (Some(START), Some("one of them")));
-    assert_eq!(metadata.kept(), Map::new(), "what it stands for may not be done");
+    assert_eq!(metadata.kept(), Map::new(), "the work that the value stands for may not be done");
 
     let mut next = Bench::new(spec(DutyMode::Lease));
     let (lease, effects) = next.lead(metadata);
@@ -348,7 +348,7 @@ fn who_is_asked_to_step_down_gives_back_what_its_run_has_done_and_a_run_that_end
         DutyStatusEffect::Release(releases) => releases[0].metadata.clone(),
         _ => None,
     });
-    assert_eq!(released.expect("it gives way").notes().items, 7);
+    assert_eq!(released.expect("the leader gives way").notes().items, 7);
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn what_is_done_under_a_lock_begins_when_the_session_has_it_and_stops_when_it_ha
             assert_eq!(request.duties, [totals()]);
             *call
         }
-        other => panic!("expected a question for a lock, got {other:?}"),
+        other => panic!("expected a request for a lock, got {other:?}"),
     };
     let call = lock(&bench.due());
     assert_eq!(bench.tell(DutyStatusEvent::Locked(call, Ok(vec![true]))), []);

@@ -4,7 +4,7 @@ use windlass_core::job::JobId;
 use super::*;
 
 const START: Timestamp = Timestamp::from_micros(1_000_000_000);
-/// The store's clock shows another time than ours.
+/// The store's clock shows another time than this process's.
 const STORE: Timestamp = Timestamp::from_micros(77_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -16,7 +16,7 @@ fn options() -> BreakerOptions {
     BreakerOptions { failures_in_a_row: Some(2), open_cooldown: SECOND * 30, ..BreakerOptions::default() }
 }
 
-/// What the store knows after two failures at `STORE`.
+/// The store's state after two failures at `STORE`.
 fn open() -> BreakerState {
     let mut results = Results::of(Verdict::Failure);
     results.add(Verdict::Failure);
@@ -53,7 +53,7 @@ fn while_the_store_is_there_its_word_counts() {
     let _ = known.take_unsent(&options());
     known.was_told();
     known.read(BreakerState::default(), STORE, START);
-    assert_eq!(known.ask(claim(1), START, &options()), Asked::Known(Admission::Go), "others have successes");
+    assert_eq!(known.ask(claim(1), START, &options()), Asked::Known(Admission::Go), "other processes had successes");
     assert_eq!(with_copy(open()).ask(claim(1), START, &options()), Asked::Known(Admission::Wait));
 }
 
@@ -80,7 +80,7 @@ fn permits_that_are_taken_cost_no_question() {
     let mut known = Known::default();
     known.read(taken, cooled, START);
     assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Wait));
-    assert_eq!(known.ask(claim(1), START, &options()), Asked::AskStore, "it may be its own");
+    assert_eq!(known.ask(claim(1), START, &options()), Asked::AskStore, "the permit may be its own");
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn what_the_store_is_yet_to_be_told_counts_here_already() {
     fail(&mut known, 1);
     assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Wait));
     assert!(known.take_unsent(&options()).is_some());
-    assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Wait), "it is on its way");
+    assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Wait), "the result is on its way");
     known.was_told();
-    assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Go), "the store knew better");
+    assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Go), "the store's state counts now");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Several processes share a limit through one store, as they really run: each with its own lines and its own clock, batches
-//! that lapse, callers that wait for each other, and a store whose answers come late or not at all. Time is virtual.
+//! Several processes share a limit through one store, as they really run: each with its own caches and its
+//! own clock, with batches that lapse, callers that wait for each other, and a store whose answers come
+//! late or not at all. Time is virtual.
 
 use async_trait::async_trait;
 use proptest::prelude::*;
@@ -14,7 +15,7 @@ use crate::limits::LimitAt;
 
 const PROCESSES: usize = 3;
 
-/// Runs with the time of the test, some way ahead.
+/// A clock that runs with the time of the test, by some offset ahead.
 #[derive(Debug)]
 struct VirtualClock {
     began: Instant,
@@ -27,35 +28,35 @@ impl Clock for VirtualClock {
     }
 }
 
-/// What a store does to its callers.
+/// The faults of a store.
 #[derive(Debug, Clone, Copy)]
 struct CallFailure {
-    /// An answer takes at most so long, some of it before it is decided and the rest after.
+    /// The longest time for an answer, part of it before the decision and the rest after.
     answer_max: Duration,
-    /// So many of a hundred answers are lost, half of them with what was asked for.
+    /// How many of a hundred answers are lost, half of them after the tokens were taken.
     lost: u64,
 }
 
-/// A store behind a bad line.
-struct BadLine {
+/// A store behind an unreliable connection.
+struct FaultyStore {
     store: MemoryEngine,
-    trouble: CallFailure,
+    failure: CallFailure,
     rng: Mutex<fastrand::Rng>,
 }
 
-impl BadLine {
+impl FaultyStore {
     fn roll(&self, below: u64) -> u64 {
         self.rng.lock().unwrap().u64(0..below.max(1))
     }
 
     fn is_lost(&self) -> bool {
-        self.roll(200) < self.trouble.lost
+        self.roll(200) < self.failure.lost
     }
 
-    /// Some time, and how much of it is left for the way back.
+    /// A random delay in two parts: before the decision and after it.
     fn ways(&self) -> (Duration, Duration) {
-        // Timers tell milliseconds; most answers are quick, as they are in life.
-        let most = u64::try_from(self.trouble.answer_max.as_millis()).unwrap();
+        // Timers have a resolution of a millisecond; most answers are quick, as they are in practice.
+        let most = u64::try_from(self.failure.answer_max.as_millis()).unwrap();
         let all = if self.roll(3) == 0 { self.roll(most + 1) } else { self.roll(most.min(3) + 1) };
         let out = self.roll(all + 1);
         (Duration::from_millis(out), Duration::from_millis(all - out))
@@ -63,34 +64,34 @@ impl BadLine {
 }
 
 #[async_trait]
-impl Policies for BadLine {
+impl Policies for FaultyStore {
     async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>, EngineError> {
         let lost = || Err(EngineError::Unknown { why: "no answer".to_owned() });
         let (out, back) = self.ways();
-        // may sleep: the way to the store takes so long, by a clock that the test moves.
+        // may sleep: the request takes this long, by a clock that the test moves.
         tokio::time::sleep(out).await;
         if self.is_lost() {
             return lost();
         }
         let taken = self.store.take_tokens(takes).await;
-        // may sleep: and so does the way back.
+        // may sleep: and the answer takes this long.
         tokio::time::sleep(back).await;
         if self.is_lost() { lost() } else { taken }
     }
 }
 
-/// Somebody comes to one of the processes after a pause, and waits for so long at the most.
+/// A caller that comes to one of the processes after a pause, and the longest time that it waits.
 #[derive(Debug, Clone, Copy)]
-struct Coming {
+struct Caller {
     pause_millis: u64,
     process: usize,
-    patience_millis: u64,
+    max_wait_millis: u64,
 }
 
-fn any_coming() -> impl Strategy<Value = Coming> {
+fn any_caller() -> impl Strategy<Value = Caller> {
     let pause = prop_oneof![8 => Just(0_u64), 4 => 1_u64..10, 1 => 150_u64..=210];
     (pause, 0..PROCESSES, prop_oneof![Just(0_u64), Just(100_u64)]).prop_map(
-        |(pause_millis, process, patience_millis)| Coming { pause_millis, process, patience_millis },
+        |(pause_millis, process, max_wait_millis)| Caller { pause_millis, process, max_wait_millis },
     )
 }
 
@@ -104,18 +105,18 @@ fn any_limit() -> impl Strategy<Value = RateLimit> {
 /// When a token was used, in microseconds, and by which process.
 type Use = (u64, usize);
 
-/// Everybody comes and takes a token or goes without. Gives the uses in order.
-fn uses(limit: &RateLimit, trouble: CallFailure, seed: u64, all: &[Coming]) -> Vec<Use> {
+/// Lets all callers come and take a token or go without. Returns the uses in order.
+fn uses(limit: &RateLimit, failure: CallFailure, seed: u64, all: &[Caller]) -> Vec<Use> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(async {
         let began = Instant::now();
         let clock = |seconds| VirtualClock { began, ahead: Duration::from_secs(seconds) };
-        let store: Arc<dyn Policies> = Arc::new(BadLine {
+        let store: Arc<dyn Policies> = Arc::new(FaultyStore {
             store: MemoryEngine::with_clock(Arc::new(clock(1_000_000))),
-            trouble,
+            failure,
             rng: Mutex::new(fastrand::Rng::with_seed(seed)),
         });
-        // No two processes have the same time.
+        // The clocks of no two processes agree.
         let processes: Vec<_> = (0..PROCESSES)
             .map(|n| Arc::new(Tokens::new(Arc::clone(&store), Arc::new(clock(n as u64 * 7_777)))))
             .collect();
@@ -127,13 +128,13 @@ fn uses(limit: &RateLimit, trouble: CallFailure, seed: u64, all: &[Coming]) -> V
             types: Vec::new(),
         });
         let mut callers = JoinSet::new();
-        for Coming { pause_millis, process, patience_millis } in all.iter().copied() {
-            // may sleep: the next one comes then, by a clock that the test moves.
+        for Caller { pause_millis, process, max_wait_millis } in all.iter().copied() {
+            // may sleep: the next caller comes then, by a clock that the test moves.
             tokio::time::sleep(Duration::from_millis(pause_millis)).await;
             let (tokens, spec) = (Arc::clone(&processes[process]), Arc::clone(&spec));
             callers.spawn(async move {
-                let patience = Duration::from_millis(patience_millis);
-                let taken = tokens.take(&spec, "", patience).await;
+                let max_wait = Duration::from_millis(max_wait_millis);
+                let taken = tokens.take(&spec, "", max_wait).await;
                 taken.is_ok().then(|| (u64::try_from(began.elapsed().as_micros()).unwrap(), process))
             });
         }
@@ -143,7 +144,7 @@ fn uses(limit: &RateLimit, trouble: CallFailure, seed: u64, all: &[Coming]) -> V
     })
 }
 
-/// The most uses within any stretch of time as long as the period.
+/// The most uses within any span of time as long as the period.
 fn most_in_a_period<'a>(used: impl IntoIterator<Item = &'a Use>, per: Duration) -> usize {
     let per = u64::try_from(per.as_micros()).unwrap();
     let instants: Vec<_> = used.into_iter().map(|(at, _)| *at).collect();
@@ -162,11 +163,11 @@ proptest! {
     fn processes_use_no_more_than_limit_and_burst_in_any_period_while_the_store_answers_in_time(
         limit in any_limit(),
         seed: u64,
-        all in proptest::collection::vec(any_coming(), 1..500),
+        all in proptest::collection::vec(any_caller(), 1..500),
     ) {
-        let trouble = CallFailure { answer_max: limit.answer_within(), lost: 0 };
-        let used = uses(&limit, trouble, seed, &all);
-        prop_assert!(!used.is_empty(), "{limit:?} lets nobody through");
+        let failure = CallFailure { answer_max: limit.answer_within(), lost: 0 };
+        let used = uses(&limit, failure, seed, &all);
+        prop_assert!(!used.is_empty(), "{limit:?} admits no caller");
         let most = most_in_a_period(&used, limit.per);
         prop_assert!(most <= allowed(&limit), "{most} of {limit:?}");
     }
@@ -177,10 +178,10 @@ proptest! {
         seed: u64,
         lost in 0_u64..100,
         answer_millis in 0_u64..3_000,
-        all in proptest::collection::vec(any_coming(), 1..500),
+        all in proptest::collection::vec(any_caller(), 1..500),
     ) {
-        let trouble = CallFailure { answer_max: Duration::from_millis(answer_millis), lost };
-        let used = uses(&limit, trouble, seed, &all);
+        let failure = CallFailure { answer_max: Duration::from_millis(answer_millis), lost };
+        let used = uses(&limit, failure, seed, &all);
         for process in 0..PROCESSES {
             let most = most_in_a_period(used.iter().filter(|(_, by)| *by == process), limit.per);
             prop_assert!(most <= allowed(&limit), "{most} of {limit:?}");
@@ -188,21 +189,22 @@ proptest! {
     }
 }
 
-/// What the two above would not notice: a limit that is kept because hardly anybody is let through.
+/// Shows what the two tests above would not notice: a limit that is kept because hardly any caller is
+/// admitted.
 #[test]
 fn processes_use_the_whole_limit_and_what_is_left_of_the_burst_if_enough_come() {
     let limit = RateLimit { burst: 50, ..RateLimit::new(100, Duration::from_secs(1)) };
-    let trouble = CallFailure { answer_max: Duration::from_millis(10), lost: 0 };
-    let come = |n: usize| Coming { pause_millis: 1, process: n % PROCESSES, patience_millis: 100 };
+    let failure = CallFailure { answer_max: Duration::from_millis(10), lost: 0 };
+    let come = |n: usize| Caller { pause_millis: 1, process: n % PROCESSES, max_wait_millis: 100 };
     let all: Vec<_> = (0..3_000).map(come).collect();
-    let used = uses(&limit, trouble, 7, &all);
-    // Three seconds bring 300, and the burst 50 but for what 200 ms bring.
+    let used = uses(&limit, failure, 7, &all);
+    // Three seconds bring 300, and the burst 50 but for the tokens that 200 ms bring.
     assert!(used.len() >= 290, "{} of 330 were used", used.len());
     let most = most_in_a_period(&used, limit.per);
     assert!((120..=allowed(&limit)).contains(&most), "{most} in a second");
 }
 
-/// A store that counts how often it is asked.
+/// A store that counts the queries.
 #[derive(Default)]
 struct Counting {
     store: MemoryEngine,

@@ -11,12 +11,13 @@ use stub::Stub;
 mod stub;
 
 const MILLI: Duration = Duration::from_millis(1);
-/// Nothing here takes this long; a call to the store may.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A lease that does not run out here.
+/// No step of these tests takes this long; a call to the store may.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// A lease that does not run out in these tests.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A heart that beats fast, for one pool. Its worker was registered before the store's trouble started.
+/// A heartbeat thread with a short interval, for one pool. Its worker was registered before the store began
+/// to fail.
 fn heart(store: Stub, lease: Duration, inbox: &mpsc::Sender<Event>) -> HeartThread {
     let options = WorkerOptions { lease, heartbeat_every: MILLI * 30, ..WorkerOptions::default() };
     let card = card(random::worker_id(), &[], Vec::new(), options.lease);
@@ -25,7 +26,7 @@ fn heart(store: Stub, lease: Duration, inbox: &mpsc::Sender<Event>) -> HeartThre
 }
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("it happens soon")
+    tokio::time::timeout(TIMEOUT, what).await.expect("it happens soon")
 }
 
 #[tokio::test]
@@ -51,7 +52,7 @@ async fn a_pool_with_a_full_inbox_learns_its_new_identity_all_the_same() {
     let (inbox, mut events) = mpsc::channel(1);
     inbox.try_send(Event::Hint).expect("it was empty");
     let _heart = heart(Stub::SaysDeadFor(AtomicU32::new(1)), LONG, &inbox);
-    // One sender is the test's, one the heart's, the third waits for room.
+    // One sender is the test's, one the heartbeat thread's, and the third waits for room.
     let waits_for_room = async {
         while inbox.strong_count() < 3 {
             tokio::task::yield_now().await;
@@ -74,7 +75,7 @@ async fn ends_from_outside_that_the_store_does_not_take_stay_overdue() {
     assert_eq!(controls.overdue(late).len(), 1);
 }
 
-/// A running job that somebody asked to stop, and a store that says so.
+/// A running job that another process asked to stop, and a store that reports it.
 fn asked_to_stop(controls: &Controls) -> (Arc<crate::handler::JobControl>, Stub, Arc<AtomicU32>) {
     let claimed = Arc::new(claimed(1, ClaimToken::from_random(1), 0));
     let control = controls.start(&claimed, RetryPolicy::default(), Duration::MAX);
@@ -126,7 +127,7 @@ async fn however_many_hints_come_the_store_is_asked_four_times_a_second() {
     // may sleep: the clock is virtual.
     tokio::time::sleep(Duration::from_secs(60)).await;
     let after = questions.load(Ordering::SeqCst);
-    assert!(after - asked <= 1, "without hints nobody asks, but the last one is not lost");
+    assert!(after - asked <= 1, "without hints no query is sent, but the last hint is not lost");
 }
 
 #[test]
@@ -136,5 +137,5 @@ fn while_heartbeats_fail_the_log_says_so_at_once_and_then_once_in_half_a_minute(
     assert_eq!(logged, [1, 301, 601]);
     assert_eq!(failures.end(), Some(650));
     assert_eq!(failures.end(), None);
-    assert_eq!(failures.log_at(MILLI * 65_001), Some(1), "the next trouble is told at once");
+    assert_eq!(failures.log_at(MILLI * 65_001), Some(1), "the next failure is logged at once");
 }

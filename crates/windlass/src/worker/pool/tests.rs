@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const NOTHING: NextDue = NextDue { more_due: false, next_due_in: None, suspect_due: false };
 const MORE: NextDue = NextDue { more_due: true, ..NOTHING };
 
-/// A pool of three slots, with a test's own hands as store and handlers.
+/// A pool of three slots, with the test as its store and its handlers.
 struct Bench {
     pool: Pool,
     now: Moment,
@@ -67,9 +67,9 @@ impl Bench {
         effects
     }
 
-    /// The oldest batch that is under way is answered.
+    /// Answers the oldest batch that is in flight.
     fn settle_answered(&mut self, answer: Result<Vec<Settled>, CallFailure>) -> Vec<Effect> {
-        let number = self.sent.pop_front().expect("a batch is under way");
+        let number = self.sent.pop_front().expect("a batch is in flight");
         self.on(Event::SettleAnswered(number, answer))
     }
 
@@ -78,10 +78,10 @@ impl Bench {
         self.effects()
     }
 
-    /// The one claim among the effects.
+    /// The only claim among the effects.
     fn claim(&mut self) -> ClaimRequest {
         let mut claims = claims(self.effects());
-        assert_eq!(claims.len(), 1, "one claim is under way at a time");
+        assert_eq!(claims.len(), 1, "one claim is in flight at a time");
         claims.remove(0)
     }
 
@@ -99,7 +99,7 @@ impl Bench {
         self.on(Event::ClaimAnswered(request.token, Ok(ClaimAnswer::Claimed { jobs, peek })))
     }
 
-    /// The last claim is answered.
+    /// Answers the last claim.
     fn answered(&mut self, answer: Result<ClaimAnswer, CallFailure>) -> Vec<Effect> {
         let token = self.asked.expect("a claim was sent");
         self.on(Event::ClaimAnswered(token, answer))
@@ -159,7 +159,7 @@ fn settled(effects: &[Effect]) -> Vec<Settlement> {
         .collect()
 }
 
-/// Whose ends these are: what else they say may change from one sending to the next.
+/// The fences of these ends: the other fields may change from one sending to the next.
 fn fences(batch: &[Settlement]) -> Vec<Fence> {
     batch.iter().map(|settlement| settlement.fence).collect()
 }
@@ -236,7 +236,7 @@ fn a_slot_that_frees_is_filled_at_once_while_more_is_due() {
     let effects = bench.answer(&request, 3, MORE);
     let running = starts(&effects);
     assert_eq!(running.len(), 3);
-    assert!(claims(effects).is_empty(), "no slot is free and nothing is known of the pace");
+    assert!(claims(effects).is_empty(), "no slot is free and the pace is unknown");
     let effects = bench.end(running[0], SECOND);
     assert_eq!(claims(effects)[0].limit, 1, "a slow job is not prefetched");
 }
@@ -265,7 +265,7 @@ fn a_batch_that_failed_is_sent_again_and_nothing_starts_meanwhile() {
     let effects = bench.end(starts(&effects)[0], SECOND);
     let (batch, claim) = (settled(&effects), claims(effects).remove(0));
     bench.settle_answered(Err(CallFailure::Unknown));
-    assert!(starts(&bench.answer(&claim, 1, MORE)).is_empty(), "nothing new while the store takes no ends");
+    assert!(starts(&bench.answer(&claim, 1, MORE)).is_empty(), "nothing new while the store accepts no ends");
     bench.now = bench.pool.wake_at();
     assert_eq!(fences(&settled(&bench.effects())), fences(&batch));
     let effects = bench.settle_answered(Ok(vec![Settled::Applied]));
@@ -419,7 +419,7 @@ fn a_drain_goes_on_until_nothing_is_due() {
     assert!(!bench.pool.has_ended());
     let before = claims(effects).remove(0);
     let after = claims(bench.answer(&before, 0, NOTHING)).remove(0);
-    assert!(!bench.pool.has_ended(), "what came in after that one left would be left behind");
+    assert!(!bench.pool.has_ended(), "a job enqueued after that claim was sent would be left behind");
     bench.answer(&after, 0, NextDue { next_due_in: Some(SECOND), ..NOTHING });
     assert!(bench.pool.has_ended(), "future jobs stay");
 }
@@ -464,7 +464,7 @@ fn what_was_claimed_for_a_dead_identity_is_dropped_and_not_taken_for_the_next_cl
     let mut bench = Bench::new();
     let old = bench.claim();
     bench.pool.on(Event::Reborn(WorkerId::from_random(2)), bench.now);
-    assert!(claims(bench.effects()).is_empty(), "one claim is under way at a time, also across a death");
+    assert!(claims(bench.effects()).is_empty(), "one claim is in flight at a time, also across a death");
     let effects = bench.answer(&old, 2, NOTHING);
     assert!(starts(&effects).is_empty());
     assert_eq!(claims(effects)[0].worker, WorkerId::from_random(2));
@@ -541,7 +541,7 @@ fn a_full_pool_whose_next_look_is_due_sleeps_until_a_slot_frees() {
     bench.now += SECOND * 60;
     assert!(bench.effects().is_empty());
     assert_eq!(bench.pool.wake_at(), Moment::MAX);
-    assert_eq!(claims(bench.end(running[0], SECOND)).len(), 1, "the look that was due is made up for");
+    assert_eq!(claims(bench.end(running[0], SECOND)).len(), 1, "the claim that was due is made up for");
 }
 
 #[test]

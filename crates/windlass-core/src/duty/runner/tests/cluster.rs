@@ -1,5 +1,5 @@
-//! Several processes, each with a keeper of leases and a runner, and one store on a virtual clock: answers are lost, processes
-//! freeze and die, runs hang. Runs write under their fence.
+//! Several processes, each with a lease client and a runner, and one store on a virtual clock: answers
+//! are lost, processes freeze and die, runs hang. Runs write under their fence.
 
 use super::*;
 use crate::clock::Timestamp;
@@ -17,21 +17,21 @@ const TICK: Duration = Duration::from_millis(50);
 struct Process {
     lease_client: LeaseClient,
     runner: DutyRunner,
-    /// What runs, under which fence, and until when.
+    /// The runs in progress, each with its fence and its end.
     runs: Vec<(RunId, LeaseFence, Moment)>,
     notes: DutyNotes,
     frozen_until: Moment,
 }
 
 impl Process {
-    /// What it notes goes with its heartbeats.
+    /// Stores the notes, which go with the heartbeats.
     fn note(&mut self, now: Moment) {
         let metadata = LeaseMetadata::of(&self.notes, &serde_json::Map::new()).expect("notes are small");
         self.lease_client.note(&prune(), metadata, now);
     }
 }
 
-/// A write at the end of a run: when, and under which fence.
+/// A write at the end of a run: its time, and its fence.
 type Write = (Moment, i64);
 
 struct World {
@@ -42,7 +42,7 @@ struct World {
     accepted: Vec<Write>,
     refused: u32,
     stuck: u32,
-    /// One run in so many never ends by itself.
+    /// One run in this number never ends by itself.
     hangs: u64,
     faults: bool,
 }
@@ -89,7 +89,7 @@ impl World {
         self.faults && self.rng.below(10) == 0
     }
 
-    /// What a process asks of the store, and what it makes of the answer.
+    /// Applies a process's requests to the store, and the answers to the process.
     fn of_leases(&mut self, process: usize, effects: Vec<LeaseEffect>) {
         for effect in effects {
             match effect {
@@ -137,7 +137,8 @@ impl World {
         process.note(now);
     }
 
-    /// A run that hangs does not hear that it should stop, and until it ends its process wants no lease.
+    /// Handles the loss of leadership. A run that hangs does not notice that it should stop, and until it
+    /// ends its process wants no lease.
     fn leads_no_longer(&mut self, process: usize) {
         let now = self.now;
         let process = &mut self.processes[process];
@@ -146,7 +147,7 @@ impl World {
             if process.runs.is_empty() {
                 process.runner.ended(run, now);
             } else {
-                assert_eq!(process.lease_client.want(&prune(), false, now), [], "it has given it back");
+                assert_eq!(process.lease_client.want(&prune(), false, now), [], "it has released the lease");
             }
         }
     }
@@ -171,7 +172,7 @@ impl World {
         for effect in effects {
             match effect {
                 DutyEffect::Begin { run, fence } => {
-                    let fence = fence.expect("a leader by lease has one");
+                    let fence = fence.expect("a leader by lease has a fence");
                     let hangs = self.hangs > 0 && self.rng.below(self.hangs) == 0;
                     let took = Duration::from_millis(self.rng.below(3_000));
                     let until = if hangs { Moment::MAX } else { self.now + took };
@@ -189,7 +190,8 @@ impl World {
         }
     }
 
-    /// Runs write when they end, and the store takes what is written under a term that holds.
+    /// Ends runs that are over. Runs write when they end, and the store accepts a write under a term that
+    /// holds.
     fn end_runs(&mut self, process: usize) {
         let (now, store_now) = (self.now, self.store_now());
         let runs = std::mem::take(&mut self.processes[process].runs);
@@ -220,7 +222,8 @@ impl World {
             if self.processes[process].frozen_until > now {
                 continue;
             }
-            // What woke up late writes before anything tells it that its time is over: the fence must catch that.
+            // A process that wakes up late writes before it learns that its term is over: the fence must
+            // catch that.
             self.end_runs(process);
             let fresh = self.rng.bits();
             let effects = self.processes[process].lease_client.effects(now, TermId::from_random(fresh));
@@ -245,7 +248,7 @@ fn lost() -> EngineError {
     EngineError::Unknown { why: "the answer was lost".to_owned() }
 }
 
-/// The longest time between two accepted writes from an instant on.
+/// Returns the longest time between two accepted writes from an instant on.
 fn longest_gap(writes: &[Write], from: Moment, until: Moment) -> Duration {
     let times: Vec<_> = writes.iter().map(|(at, _)| *at).filter(|at| *at >= from).collect();
     let ends = [from].into_iter().chain(times.iter().copied()).zip(times.iter().copied().chain([until]));
@@ -284,7 +287,7 @@ fn with_lost_answers_and_frozen_processes_old_terms_write_nothing_and_the_duty_g
         assert!(gap < DUTY_EXPIRY * 2 + SECOND * 20, "seed {seed}: nothing was done for {gap:?}");
         refused += world.refused;
     }
-    assert!(refused > 0, "the fence was never needed, so nothing was shown");
+    assert!(refused > 0, "the fence was never needed, so the test showed nothing");
 }
 
 #[test]
@@ -293,12 +296,12 @@ fn a_leader_that_dies_is_followed_within_its_expiry_and_the_interval_goes_on() {
         let mut world = World::new(seed, &spec(DutyMode::Lease));
         world.run_for(SECOND * 60 + TICK * seed as u32);
         let leads = |process: &Process| process.lease_client.term(&prune(), world.now).is_some();
-        let leader = world.processes.iter().position(leads).expect("nobody disturbed it");
+        let leader = world.processes.iter().position(leads).expect("no fault disturbed it");
         world.processes[leader].frozen_until = Moment::MAX;
         let since = world.now;
         world.run_for(SECOND * 60);
         let gap = longest_gap(&world.accepted, since, world.now);
-        // The lease expires, another takes it within a second, and its run takes up to three.
+        // The lease expires, another process takes it within a second, and its run takes up to three.
         assert!(gap < DUTY_EXPIRY + SECOND * 14, "seed {seed}: nothing was done for {gap:?}");
         assert!(fences_rise(&world.accepted), "seed {seed}");
     }
@@ -315,7 +318,7 @@ fn a_run_that_dies_with_its_leader_is_done_again_by_the_next_and_not_an_interval
         world.processes[leader.expect("it has begun")].frozen_until = Moment::MAX;
         (world.hangs, world.accepted) = (0, Vec::new());
         world.run_for(DUTY_EXPIRY + SECOND * 5);
-        assert_eq!(world.accepted.len(), 1, "seed {seed}: the next one does it, and once is enough");
+        assert_eq!(world.accepted.len(), 1, "seed {seed}: the next leader does it, and once is enough");
         world.run_for(SECOND * 600);
         assert_eq!(world.accepted.len(), 1, "seed {seed}");
     }
@@ -363,13 +366,13 @@ fn a_process_whose_run_hangs_does_not_take_the_lease_again_even_if_all_others_di
     let hangs = world.processes.iter().position(|process| {
         !process.runs.is_empty() && process.lease_client.term(&prune(), world.now).is_none()
     });
-    let hangs = hangs.expect("one hangs, and another leads");
+    let hangs = hangs.expect("one process hangs, and another leads");
     for (index, process) in world.processes.iter_mut().enumerate() {
         process.frozen_until = if index == hangs { Moment::ZERO } else { Moment::MAX };
     }
     world.run_for(SECOND * 60);
     let holder = world.lease.as_ref().filter(|lease| lease.is_held(world.store_now()));
-    assert_eq!(holder.and_then(|lease| lease.holder), None, "it would only keep it from others");
+    assert_eq!(holder.and_then(|lease| lease.holder), None, "it would only keep the lease from others");
     assert_eq!(world.stuck, 1);
 }
 
@@ -385,5 +388,5 @@ fn one_process_alone_does_not_take_turns_with_itself() {
         runner.ended(run, at(turn * 10));
     }
     runner.saw(false);
-    assert_eq!(runner.effects(at(300)), [DutyEffect::GiveWay], "now somebody else could");
+    assert_eq!(runner.effects(at(300)), [DutyEffect::GiveWay], "now another process could do the duty");
 }

@@ -1,8 +1,8 @@
-//! Answers that come after what they were about has changed.
+//! Answers that come after their subject has changed.
 
 use super::*;
 
-/// Two calls of one request are under way, and the older was granted.
+/// A holder with two calls of one request in flight, of which the older was granted.
 fn holder_with_a_call_under_way() -> (LeaseClient, LeaseCall) {
     let mut lease_client = lease_client();
     lease_client.saw(of_two(), Moment::ZERO);
@@ -42,7 +42,7 @@ fn what_is_granted_to_a_request_that_nobody_waits_for_any_more_is_taken_if_it_is
     ask(&mut lease_client, Moment::ZERO);
     let older = last_call(&lease_client);
     ask(&mut lease_client, at(2));
-    assert_eq!(hear(&mut lease_client, held(SECOND * 8), at(2)), [], "the newer one decides");
+    assert_eq!(receive(&mut lease_client, held(SECOND * 8), at(2)), [], "the newer call decides");
     assert_eq!(
         lease_client.tried(older, Ok(vec![granted(7)]), at(3)),
         [started(7)],
@@ -71,7 +71,7 @@ fn what_may_have_been_granted_to_a_call_that_nobody_waits_for_is_given_back_unle
     ask(&mut lease_client, Moment::ZERO);
     let older = last_call(&lease_client);
     ask(&mut lease_client, at(2));
-    hear(&mut lease_client, held(SECOND * 8), at(2));
+    receive(&mut lease_client, held(SECOND * 8), at(2));
     let unheard = LeaseRelease { duty: rescue(), id: id(1), metadata: None };
     assert_eq!(lease_client.tried(older, Err(unknown()), at(3)), [LeaseEffect::Release(vec![unheard])]);
 
@@ -79,8 +79,12 @@ fn what_may_have_been_granted_to_a_call_that_nobody_waits_for_is_given_back_unle
     ask(&mut lease_client, Moment::ZERO);
     let older = last_call(&lease_client);
     ask(&mut lease_client, at(2));
-    assert_eq!(hear(&mut lease_client, Ok(vec![granted(7)]), at(2)), [started(7)]);
-    assert_eq!(lease_client.tried(older, Err(unknown()), at(3)), [], "it holds what that asked for");
+    assert_eq!(receive(&mut lease_client, Ok(vec![granted(7)]), at(2)), [started(7)]);
+    assert_eq!(
+        lease_client.tried(older, Err(unknown()), at(3)),
+        [],
+        "it holds the lease that the call requested"
+    );
 }
 
 #[test]
@@ -88,8 +92,8 @@ fn an_answer_about_too_few_duties_is_no_answer() {
     let mut lease_client =
         LeaseClient::new([rescue(), duty("prune")], LeaseTiming::default(), alone(), Moment::ZERO);
     ask(&mut lease_client, Moment::ZERO);
-    assert_eq!(hear(&mut lease_client, held(SECOND), Moment::ZERO), []);
-    assert!(lease_client.wake_at() > Moment::ZERO, "it does not ask in a tight loop");
+    assert_eq!(receive(&mut lease_client, held(SECOND), Moment::ZERO), []);
+    assert!(lease_client.wake_at() > Moment::ZERO, "it does not send requests in a tight loop");
     let again = lease_client.wake_at();
     assert_eq!(ask(&mut lease_client, again).len(), 2);
 }

@@ -1,5 +1,5 @@
-//! Several keepers and one store on a virtual clock: messages are late or lost, processes freeze, and the store's clock steps
-//! back. At no moment may two of them trust the lease.
+//! Several lease clients and one store on a virtual clock: messages are late or lost, processes freeze,
+//! and the store's clock steps back. At no moment may two clients trust the lease.
 
 use super::*;
 use crate::clock::Timestamp;
@@ -9,7 +9,7 @@ use crate::test_rng::TestRng;
 const PROCESSES: usize = 5;
 const TICK: Duration = Duration::from_millis(20);
 
-/// On its way to the store, or back.
+/// A message in flight to the store, or back.
 enum Message {
     Try(LeaseCall, LeaseRequest),
     Renew(LeaseCall, Vec<Renewal>),
@@ -19,7 +19,7 @@ enum Message {
 }
 
 impl Message {
-    /// What a caller is told who cannot know what became of it.
+    /// Returns the answer to a caller that cannot know whether the store applied the message.
     fn unknown(&self) -> Option<Message> {
         match self {
             Self::Try(call, _) => Some(Self::Tried(*call, Err(unknown()))),
@@ -32,12 +32,12 @@ impl Message {
 struct World {
     rng: TestRng,
     now: Moment,
-    /// How far the store's clock is ahead of a start late enough for all steps back.
+    /// How far the store's clock is ahead of a start that is late enough for all steps back.
     store_clock: Duration,
     lease: Option<StoredLease>,
     lease_clients: Vec<LeaseClient>,
     frozen_until: Vec<Moment>,
-    /// When each arrives, and at or from which process.
+    /// When each message arrives, and at or from which process.
     messages: Vec<(Moment, usize, Message)>,
     last_fence: i64,
     leaders_seen: u32,
@@ -107,7 +107,7 @@ impl World {
         answer
     }
 
-    /// What the store does with a message, and what it answers.
+    /// Applies a message to the store, and returns the answer.
     fn store(&mut self, message: Message) -> Option<Message> {
         let now = self.store_now();
         match message {
@@ -136,14 +136,14 @@ impl World {
         }
     }
 
-    /// One message arrives: at the store, whose answer may be lost, or back at its process.
+    /// Delivers one message: to the store, whose answer may be lost, or back to its process.
     fn deliver(&mut self, process: usize, message: Message, faults: bool) {
         let now = self.now;
         let effects = match message {
             Message::Tried(call, answer) => self.lease_clients[process].tried(call, answer, now),
             Message::Renewed(call, answer) => self.lease_clients[process].renewed(call, answer, now),
             to_store => {
-                let answer = self.meets_its_fate(process, to_store, faults);
+                let answer = self.answer_or_fault(process, to_store, faults);
                 answer.into_iter().for_each(|answer| self.send(process, answer, faults));
                 Vec::new()
             }
@@ -151,9 +151,10 @@ impl World {
         self.act(process, effects, faults);
     }
 
-    /// What comes back of a message to the store. It is lost before it has an effect or after it, with word of that or
-    /// without; or it is given up, and arrives later all the same.
-    fn meets_its_fate(&mut self, process: usize, message: Message, faults: bool) -> Option<Message> {
+    /// Returns the answer to a message to the store. The message may be lost before or after its effect,
+    /// with or without an error for the caller; or the caller gives up, and the message arrives later all
+    /// the same.
+    fn answer_or_fault(&mut self, process: usize, message: Message, faults: bool) -> Option<Message> {
         let unknown = message.unknown();
         match if faults { self.rng.below(24) } else { 23 } {
             0 => unknown,
@@ -227,7 +228,7 @@ fn of_many_processes_with_late_and_lost_messages_freezes_and_a_clock_that_steps_
             let took = world.now - since;
             assert!(
                 took < DUTY_EXPIRY + SECOND * 16,
-                "seed {seed}: nobody leads after {took:?} without faults"
+                "seed {seed}: no process leads after {took:?} without faults"
             );
         }
         leaders += world.leaders_seen;
@@ -244,7 +245,7 @@ fn when_the_leader_dies_another_leads_within_its_expiry_and_a_second() {
         }
         (0..500 + seed).for_each(|_| world.tick(false));
         let leads = |lease_client: &LeaseClient| lease_client.term(&rescue(), world.now).is_some();
-        let leader = world.lease_clients.iter().position(leads).expect("nobody disturbed it");
+        let leader = world.lease_clients.iter().position(leads).expect("no fault disturbed it");
         world.frozen_until[leader] = Moment::MAX;
         let (since, fence) = (world.now, world.last_fence);
         while world.last_fence == fence {

@@ -1,4 +1,4 @@
-//! What a process wants, notes, and is told of leases that cannot be taken.
+//! Duties that a process wants, notes that it stores, and reports of leases that cannot be taken.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn noted(items: u64) -> LeaseMetadata {
     LeaseMetadata::parse(&format!(r#"{{"items":{items}}}"#)).unwrap()
 }
 
-/// What the renewal that is due carries.
+/// Returns the metadata in the renewal that is due.
 fn carried(lease_client: &mut LeaseClient, now: Moment) -> Option<LeaseMetadata> {
     match lease_client.effects(now, id(2)).as_slice() {
         [LeaseEffect::Renew { renewals, .. }] => renewals[0].metadata.clone(),
@@ -20,7 +20,7 @@ fn a_duty_that_is_not_wanted_is_given_back_and_not_asked_for_until_it_is() {
     assert_eq!(lease_client.want(&rescue(), false, at(1)), gives_back());
     assert_eq!((lease_client.wake_at(), lease_client.effects(at(3600), id(2))), (Moment::MAX, vec![]));
     lease_client.hinted(&rescue(), at(3600));
-    assert_eq!(lease_client.wake_at(), Moment::MAX, "not even if it is free");
+    assert_eq!(lease_client.wake_at(), Moment::MAX, "not even if the lease is free");
     assert_eq!(lease_client.want(&rescue(), true, at(4000)), []);
     assert_eq!(ask(&mut lease_client, at(4000)), [rescue()]);
 }
@@ -31,7 +31,7 @@ fn a_grant_of_what_is_not_wanted_any_more_is_given_back() {
     ask(&mut lease_client, Moment::ZERO);
     assert_eq!(lease_client.want(&rescue(), false, MILLI), []);
     let release = LeaseEffect::Release(vec![LeaseRelease::from(&fence(7))]);
-    assert_eq!(hear(&mut lease_client, Ok(vec![granted(7)]), at(1)), [release]);
+    assert_eq!(receive(&mut lease_client, Ok(vec![granted(7)]), at(1)), [release]);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn who_gives_way_and_is_alone_does_not_rest() {
     let next = LeaseFence { duty: rescue(), term: Term { fence: 8, id: id(2) } };
     let taken = Taking::Taken(next.term, LeaseMetadata::default());
     let start = LeaseEffect::Start { lease: next, metadata: Some(LeaseMetadata::default()) };
-    assert_eq!(hear(&mut lease_client, Ok(vec![taken]), at(1)), [start]);
+    assert_eq!(receive(&mut lease_client, Ok(vec![taken]), at(1)), [start]);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_note_goes_with_each_renewal_until_the_store_has_it() {
     assert_eq!(
         carried(&mut lease_client, next),
         Some(noted(2)),
-        "it was noted while the last one was under way"
+        "it was noted while the last renewal was in flight"
     );
     answer(&mut lease_client, Renewed::Kept, next);
     assert_eq!(carried(&mut lease_client, next + DUTY_HEARTBEAT), None);
@@ -81,28 +81,30 @@ fn a_note_goes_with_the_lease_that_is_given_back() {
 #[test]
 fn a_lease_that_nobody_holds_and_that_cannot_be_taken_is_told_of_once() {
     let mut lease_client = lease_client();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while lease_client.wake_at() < at(120) {
         let now = lease_client.wake_at();
         ask(&mut lease_client, now);
-        told.extend(hear(&mut lease_client, Ok(vec![Taking::Busy]), now));
+        reported.extend(receive(&mut lease_client, Ok(vec![Taking::Busy]), now));
     }
-    assert_eq!(told, [LeaseEffect::Blocked { duty: rescue(), lasting: DUTY_EXPIRY * 3 }]);
+    assert_eq!(reported, [LeaseEffect::Blocked { duty: rescue(), lasting: DUTY_EXPIRY * 3 }]);
     let now = lease_client.wake_at();
     ask(&mut lease_client, now);
-    assert_eq!(hear(&mut lease_client, Ok(vec![granted(7)]), now), [started(7)]);
+    assert_eq!(receive(&mut lease_client, Ok(vec![granted(7)]), now), [started(7)]);
 }
 
 #[test]
 fn a_lease_for_which_the_store_has_no_room_is_told_of_once() {
     let mut lease_client = lease_client();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while lease_client.wake_at() < at(600) {
         let now = lease_client.wake_at();
         ask(&mut lease_client, now);
-        told.extend(hear(&mut lease_client, Ok(vec![Taking::NoRoom]), now));
+        reported.extend(receive(&mut lease_client, Ok(vec![Taking::NoRoom]), now));
     }
-    let [LeaseEffect::NoRoom { duty, lasting }] = &told[..] else { panic!("expected it once, got {told:?}") };
+    let [LeaseEffect::NoRoom { duty, lasting }] = &reported[..] else {
+        panic!("expected one report, got {reported:?}")
+    };
     assert!(*duty == rescue() && *lasting >= DUTY_EXPIRY * 3, "{lasting:?}");
 }
 
@@ -110,7 +112,11 @@ fn a_lease_for_which_the_store_has_no_room_is_told_of_once() {
 fn a_hint_that_names_no_lease_makes_no_holder_renew() {
     let mut lease_client = holder();
     lease_client.hinted_of_anything(at(1));
-    assert_eq!(lease_client.wake_at(), at(2), "its renewal is such a hint for others, and theirs for it");
+    assert_eq!(
+        lease_client.wake_at(),
+        at(2),
+        "its renewal is such a hint for others, and their renewals are such hints for it"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! How often a thousand processes ask, counted on a virtual clock: in peace, when a lease is given back, when holders die one after
-//! another, and while the store hangs.
+//! How often a thousand processes call the store, counted on a virtual clock: in normal operation, when a
+//! lease is released, when holders die one after another, and while the store hangs.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ struct Process {
     is_dead: bool,
 }
 
-/// All of these could do everything, so that each is counted once and not for each duty.
+/// Counts the members. All of these processes could do every duty, so that each is counted once and not
+/// for each duty.
 fn membership(me: WorkerId, duties: &[DutyName], heard: &[Place]) -> Membership {
     let able = heard.len() as u32;
     let before = heard.iter().filter(|place| **place < Place::of(me)).count() as u32;
@@ -32,14 +33,14 @@ struct World {
     duties: Vec<DutyName>,
     processes: Vec<Process>,
     leases: BTreeMap<DutyName, StoredLease>,
-    /// No answer comes, and nothing is done.
+    /// No answer comes, and nothing is applied.
     hangs: bool,
     calls: u32,
     requests: u128,
 }
 
 impl World {
-    /// All have started and know of each other.
+    /// Creates a world in which all processes have started and know of each other.
     fn new(processes: u128, duties: Vec<DutyName>) -> Self {
         let worker = |bits: u128| {
             WorkerId::from_random((bits + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
@@ -92,7 +93,7 @@ impl World {
         }
     }
 
-    /// A heartbeat, and in its answer the count of those that are heard.
+    /// Sends a heartbeat, whose answer has the count of the live processes.
     fn beat(&mut self, index: usize) {
         let now = self.now;
         let process = &mut self.processes[index];
@@ -159,7 +160,7 @@ impl World {
         live.for_each(|process| process.lease_client.hinted(&release.duty, now));
     }
 
-    /// Calls a second.
+    /// Returns the calls a second.
     fn pace(&mut self, span: Duration) -> f64 {
         let (before, end) = (self.calls, self.now + span);
         while self.now < end {
@@ -175,7 +176,7 @@ impl World {
         self.processes.iter().position(leads)
     }
 
-    /// How long it takes until somebody leads.
+    /// Returns the time until a process leads.
     fn until_led(&mut self) -> Duration {
         let since = self.now;
         while self.leader().is_none() && self.now - since < SECOND * 60 {
@@ -197,7 +198,7 @@ fn a_thousand_processes_ask_at_most_five_times_a_second_in_peace_and_after_a_rel
         let (first, now) = (world.duties[0].clone(), world.now);
         let effects = world.processes[leader].lease_client.give_way(&first, None, now);
         world.act(leader, effects);
-        assert!(world.until_led() < SECOND / 5, "a release wakes those who stand by");
+        assert!(world.until_led() < SECOND / 5, "a release wakes the standbys");
         let after = world.pace(SECOND * 60);
         assert!(after <= 5.0, "{after} calls a second after a release");
     }
@@ -229,5 +230,5 @@ fn a_thousand_processes_ask_a_store_that_hangs_for_a_quarter_of_an_hour_at_most_
         assert!(pace <= 10.0, "minute {minute}: {pace} calls a second");
     }
     world.hangs = false;
-    assert!(world.until_led() <= DUTY_EXPIRY * 2, "and then somebody leads");
+    assert!(world.until_led() <= DUTY_EXPIRY * 2, "and then a process leads");
 }

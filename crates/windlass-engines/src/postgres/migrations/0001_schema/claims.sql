@@ -1,8 +1,8 @@
--- Claims, workers, and what wakes them.
+-- Claims, workers, and the tables through which idle workers are notified.
 
 -- Each claim that returned jobs: its worker, its jobs, and how many of them it still holds. A claim that
--- holds none forgets its jobs. `claim_tombstones` marks a claim whose answer was lost and that its worker asked
--- about: from then on its token returns no jobs, however late its statement arrives.
+-- holds none forgets its jobs. `claim_tombstones` marks a claim whose answer was lost and that its worker
+-- queried: from then on its token returns no jobs, however late its statement arrives.
 CREATE TABLE windlass.claims (
     token uuid PRIMARY KEY,
     at timestamptz NOT NULL,
@@ -42,9 +42,10 @@ CREATE SEQUENCE windlass.deaths AS bigint;
 
 -- Processes that claim jobs. A worker that was declared dead has its number in the order of deaths, and in
 -- `held` the jobs that it held then. It never comes back to life: not while its row stays, and not as an
--- unknown worker later. `duties` are those that it could do for all processes; who stands by for a duty is
--- chosen among those, by `place`, its position among all workers. `slots` says how many jobs it can run at
--- once, `clock_ahead_micros` how far its clock was ahead of the server's at its last heartbeat.
+-- unknown worker later. `duties` are the duties that it could do for all processes; the standby of a duty
+-- is chosen among the workers with that duty, by `place`, the ring position of a worker. `slots` says how
+-- many jobs it can run at once, `clock_ahead_micros` how far its clock was ahead of the server's at its
+-- last heartbeat.
 CREATE TABLE windlass.workers (
     id uuid PRIMARY KEY,
     since timestamptz NOT NULL,
@@ -66,8 +67,8 @@ CREATE TABLE windlass.workers (
 ) WITH (fillfactor = 50);
 CREATE INDEX workers_died ON windlass.workers (died) WHERE died IS NOT NULL;
 
--- Idle workers: the queue and the types for which one wants to be woken, and the channel it listens on. Lost
--- in a crash of the server, which does no harm.
+-- Idle workers: the queue and the types for which a worker wants to be notified, and the channel it listens
+-- on. Lost in a crash of the server, which does no harm.
 CREATE UNLOGGED TABLE windlass.waiting (
     queue text NOT NULL,
     channel text NOT NULL,
@@ -76,8 +77,7 @@ CREATE UNLOGGED TABLE windlass.waiting (
     PRIMARY KEY (queue, channel)
 ) WITH (fillfactor = 50);
 
--- Jobs that became ready behind what claims have read already, so that claims look there again. Kept for a
--- minute.
+-- Jobs that became ready behind the cursors of claims, so that claims read there again. Kept for a minute.
 CREATE TABLE windlass.requeued_jobs (
     at timestamptz NOT NULL,
     scheduled_at timestamptz NOT NULL,

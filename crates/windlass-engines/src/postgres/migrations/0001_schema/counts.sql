@@ -1,8 +1,8 @@
--- Counts of jobs, the statistics of each minute, and the trigger that wakes idle workers.
+-- Counts of jobs, the statistics of each minute, and the trigger that notifies idle workers.
 
--- How many jobs of each type are where, and what happened so far. The changes in `count_deltas` come on top.
--- `started_over` says how often a dead letter was started over: without it, a job that died three times would
--- count as one death.
+-- How many jobs of each type are in each state, and its events so far. The changes in `count_deltas` come
+-- on top. `started_over` says how often a dead letter was started over: without it, a job that died three
+-- times would count as one death.
 CREATE TABLE windlass.counts (
     job_type text PRIMARY KEY,
     queue text NOT NULL,
@@ -27,9 +27,9 @@ CREATE TABLE windlass.count_minutes (
     PRIMARY KEY (queue, minute)
 ) WITH (fillfactor = 50);
 
--- What each statement changed; maintenance adds it up into `counts` and `count_minutes`. Rows are only
--- inserted: a row of `counts` that every statement updates would be locked by any caller's open transaction.
--- `quiet` says that no worker needs waking.
+-- The changes of each statement; maintenance adds them up into `counts` and `count_minutes`. Rows are only
+-- inserted: a row of `counts` that every statement updates would be locked by any caller's open
+-- transaction. `quiet` says that no worker needs a notification.
 CREATE TABLE windlass.count_deltas (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     minute bigint,
@@ -53,9 +53,9 @@ CREATE FUNCTION windlass.minute_of(instant timestamptz) RETURNS bigint LANGUAGE 
     SELECT floor(extract(epoch FROM instant) / 60)::bigint
 $minute_of$;
 
--- Wakes one of the workers that wait for a queue in which a job may be claimable now. At commit: a worker may
--- go to sleep while the caller's transaction is still open. As the owner, since the caller may have no right
--- to see the idle workers.
+-- Notifies one of the workers that wait for a queue in which a job may be claimable now. At commit: a
+-- worker may become idle while the caller's transaction is still open. As the owner, since the caller may
+-- have no right to see the idle workers.
 CREATE FUNCTION windlass.wake() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $wake$
 DECLARE
@@ -73,9 +73,8 @@ CREATE CONSTRAINT TRIGGER count_deltas_wake AFTER INSERT ON windlass.count_delta
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.waiting > 0 AND NOT NEW.quiet)
     EXECUTE FUNCTION windlass.wake();
 
--- What happened in each minute to the jobs of each queue and type; minutes count from 1970. `waits` and
--- `runs` are histograms in core's format. Not to be confused with count_minutes, which says when waiting jobs
--- fall due.
+-- Rollups of each minute, queue and type; minutes count from 1970. `waits` and `runs` are histograms in
+-- core's format. Not to be confused with count_minutes, which says when waiting jobs fall due.
 CREATE TABLE windlass.job_rollups (
     minute bigint NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -91,7 +90,7 @@ CREATE TABLE windlass.job_rollups (
     PRIMARY KEY (minute, queue, job_type)
 );
 
--- Samples from workers, which a duty adds to the minutes. Rows are only inserted, so no worker waits for
+-- Samples from workers, which a duty adds to the rollups. Rows are only inserted, so no worker waits for
 -- another.
 CREATE TABLE windlass.rollup_samples (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -99,8 +98,8 @@ CREATE TABLE windlass.rollup_samples (
     seen text NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
--- Up to where the totals of `counts` and `count_deltas` are in the minutes. A process that folds names the
--- version that it has read.
+-- The watermark: up to which point the totals of `counts` and `count_deltas` are in the rollups. A process
+-- that rolls up names the version that it has read.
 CREATE TABLE windlass.rollup_watermark (
     one boolean PRIMARY KEY CHECK (one),
     version bigint NOT NULL,

@@ -113,8 +113,8 @@ BEGIN
 END
 $enqueue$;
 
--- Enqueues many jobs: an array of objects whose fields are the arguments of enqueue. Each is judged by
--- itself; a refusal is an answer and spoils no other job.
+-- Enqueues many jobs: an array of objects whose fields are the arguments of enqueue. Each job is accepted
+-- or refused by itself; a refusal is an answer and spoils no other job.
 CREATE FUNCTION windlass.enqueue_many(jobs json, request_id uuid DEFAULT NULL, present timestamptz DEFAULT NULL)
 RETURNS TABLE ("position" integer, id bigint, answer text, code text, why text, refusal jsonb)
 LANGUAGE plpgsql SECURITY DEFINER
@@ -124,7 +124,7 @@ AS $enqueue_many$
 BEGIN
     IF json_typeof(jobs) IS DISTINCT FROM 'array' THEN
         RAISE EXCEPTION USING ERRCODE = 'WL010', MESSAGE = 'expected an array of jobs',
-            HINT = 'put one job in with enqueue, or put it in brackets';
+            HINT = 'enqueue one job with `enqueue`, or put it in brackets';
     ELSIF json_array_length(jobs) > 1000 THEN
         RAISE EXCEPTION USING ERRCODE = 'WL010',
             MESSAGE = format('expected at most 1000 jobs in one request, got %s', json_array_length(jobs)),
@@ -145,13 +145,13 @@ BEGIN
 END
 $enqueue_many$;
 
--- Ends a job as succeeded, or as cancelled if it was asked to stop, if the claim still holds. False if it
--- does not: then nothing is written, and the caller should roll back its transaction. The attempt began with
--- its claim.
+-- Ends a job as succeeded, or as cancelled if it was asked to stop, if the claim still holds. Returns false
+-- if it does not: then nothing is written, and the caller should roll back its transaction. The attempt
+-- began with its claim.
 --
 -- Only the transaction that ends the job gets true. A claim that was settled before, even by the same
 -- handler, is lost: a caller that repeats a transaction after a commit without an answer would otherwise
--- write twice, and so would a handler whose job was meanwhile put back for another attempt.
+-- write twice, and so would a handler whose job was meanwhile requeued for another attempt.
 CREATE FUNCTION windlass.complete(job bigint, token uuid, present timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -171,9 +171,9 @@ BEGIN
     -- Jobs of a type whose row was deleted are kept as long as those of a type that sets no retention.
     retention := coalesce((SELECT t.retention_days FROM windlass.job_types t WHERE t.name = gone.job_type), 7);
     IF retention > 0 THEN
-        -- Waits for a session that creates a day at this moment: otherwise the row may be on its way to the
+        -- Waits for a session that is creating a partition: otherwise the row may be on its way to the
         -- default partition when it no longer fits there, and the whole transaction would fail. No session
-        -- creates a day until the transaction ends.
+        -- creates a partition until the transaction ends.
         LOCK TABLE windlass.job_history_rest IN ROW EXCLUSIVE MODE;
         INSERT INTO windlass.job_history (
             id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,

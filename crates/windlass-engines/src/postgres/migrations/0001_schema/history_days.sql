@@ -1,11 +1,12 @@
--- Partitions of the history: they are created a few days ahead and dropped when they are over. Both functions
--- run as the owner, so that the process that does maintenance needs no right to create tables. A caller that
--- chooses the day could drop the whole history, so no role may call them until the owner grants it.
+-- Partitions of the history: they are created a few days ahead and dropped when their day is over. Both
+-- functions run as the owner, so that the process that does maintenance needs no right to create tables. A
+-- caller that chooses the day could drop the whole history, so no role may call them until the owner grants
+-- it.
 
 -- Creates the partitions that will be needed within three days; for types with a retention of more than a
 -- hundred days, whole months. Rows that arrived before their day was created are in the default partition.
--- That one stays small: adding a day scans it under a lock. A day that would wait for a lock is left for the
--- next call.
+-- The default partition stays small: adding a day scans it under a lock. A day that would wait for a lock
+-- is left for the next call.
 CREATE FUNCTION windlass.create_partitions(today timestamptz) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $create_partitions$
 DECLARE
@@ -28,7 +29,7 @@ BEGIN
         month_part := 'job_history_' || to_char(needed.day, 'YYYYMM');
         CONTINUE WHEN to_regclass('windlass.' || day_part) IS NOT NULL
             OR to_regclass('windlass.' || month_part) IS NOT NULL;
-        -- A month that has partitions of days already gets days.
+        -- A month that already has partitions of days gets days.
         IF needed.far AND NOT EXISTS (
             SELECT 1 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
             WHERE i.inhparent = 'windlass.job_history'::regclass AND c.relname LIKE month_part || '__'
@@ -52,8 +53,7 @@ BEGIN
             );
             made := made + 1;
         EXCEPTION WHEN lock_not_available OR duplicate_table OR unique_violation OR check_violation THEN
-            -- Another session holds a lock, or creates the same day at this moment. There are days left to
-            -- try again.
+            -- Another session holds a lock, or is creating the same day. There are days left to try again.
             NULL;
         END;
     END LOOP;
@@ -61,9 +61,10 @@ BEGIN
 END
 $create_partitions$;
 
--- Drops the oldest day (or month) of the history that is over, with the attempts of its jobs. Attempts are
--- many, so they are deleted in batches, and the day goes with the last batch; the lock that dropping takes is
--- held for nothing else. Returns about how many jobs went, and whether there is more to do.
+-- Drops the oldest partition of the history whose day (or month) is over, with the attempts of its jobs.
+-- Attempts are many, so they are deleted in batches, and the partition is dropped with the last batch; the
+-- lock that dropping takes is held for nothing else. Returns about how many jobs the partition held, and
+-- whether there is more to do.
 CREATE FUNCTION windlass.drop_partitions(present timestamptz, OUT dropped bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $drop_partitions$
 DECLARE

@@ -1,17 +1,16 @@
 -- Jobs: those that have not ended, dead letters, the history, and attempts.
 
--- The id of a job is also its place among jobs of equal priority and due time, so a session takes one id at a
--- time.
+-- The id of a job is also its position among jobs of equal priority and due time, so a session takes one id
+-- at a time.
 CREATE SEQUENCE windlass.job_ids AS bigint;
 
--- Jobs that have not ended. A running job has locked_at, locked_by and token, and no gate; a waiting job has
--- none of the three. `settled_by` keeps the token of the last settlement, so that a repeat of it can be
+-- Jobs that have not ended. A running job has locked_at, locked_by and token, and no gate; a waiting job
+-- has none of the three. `settled_by` keeps the token of the last settlement, so that a repeat of it can be
 -- answered.
 --
--- `ordering_key` is the ordering key, `fairness_key` the fairness key. Both are in `options`, too; here they are for
--- indexes. In a queue that has fairness keys, a job without one has the empty share, which is a fairness key like
--- any other. A job that was enqueued before the queue had any has none, and claims look for it among the
--- first.
+-- `ordering_key` and `fairness_key` are in `options`, too; here they are for indexes. In a queue that has
+-- fairness keys, a job without a fairness key has the empty one, which is a fairness key like any other. A
+-- job that was enqueued before the queue had any has null, and claims find it among the first jobs.
 CREATE TABLE windlass.delayed_jobs (
     id bigint NOT NULL,
     scheduled_at timestamptz NOT NULL,
@@ -56,20 +55,21 @@ CREATE TABLE windlass.delayed_jobs (
 );
 -- The order of claims. Running jobs stay in it.
 CREATE INDEX delayed_jobs_ready ON windlass.delayed_jobs (queue, priority, scheduled_at, id) WHERE gate IS NULL;
--- The same for queues in which claims take turns between fairness keys. Running jobs stay in it, too.
+-- The same order within each fairness key, for queues in which claims take turns between fairness keys.
+-- Running jobs stay in it, too.
 CREATE INDEX delayed_jobs_fairness_keys ON windlass.delayed_jobs (queue, priority, fairness_key, scheduled_at, id)
     WHERE fairness_key IS NOT NULL AND gate IS NULL;
 -- Jobs whose worker died are claimed alone, the most urgent first. When many workers die at once there are
 -- many of these jobs, and without this index each such claim would sort all of them.
 CREATE INDEX delayed_jobs_suspects ON windlass.delayed_jobs (queue, priority, scheduled_at, id) WHERE gate = 'suspect';
 CREATE INDEX delayed_jobs_parked ON windlass.delayed_jobs (gate, scheduled_at, id) WHERE gate IS NOT NULL;
--- Gates that policies open: a statement that looks for those must not walk over all jobs that wait behind the
--- gate of their ordering key.
+-- Gates that policies open: a statement that lists them must not scan all jobs that wait behind the gate of
+-- their ordering key.
 CREATE INDEX delayed_jobs_gates ON windlass.delayed_jobs (gate) WHERE gate IS NOT NULL AND gate NOT LIKE 'ordering_key:%';
--- Parked jobs of a queue, for completion triggers: whether a group has work left is found by this index and
--- by that of groups, however many of its jobs are due in the future or parked by policies. A statement has to
--- write the condition in this form to get this index, so that a statement that looks for one gate does not
--- take it for the index of gates.
+-- Parked jobs of a queue, for completion triggers: whether a group has unfinished work is found by this
+-- index and by that of groups, however many of its jobs are due in the future or parked by policies. A
+-- statement has to write the condition in this form to get this index, so that a statement that reads one
+-- gate does not take it for the index of gates.
 CREATE INDEX delayed_jobs_parked_queue ON windlass.delayed_jobs (queue, gate COLLATE "C", scheduled_at)
     WHERE coalesce(gate, '') <> '';
 CREATE INDEX delayed_jobs_group ON windlass.delayed_jobs (job_group, gate COLLATE "C", scheduled_at)
@@ -123,9 +123,9 @@ CREATE INDEX delayed_jobs_dlq_correlation ON windlass.delayed_jobs_dlq (correlat
 CREATE INDEX delayed_jobs_dlq_group ON windlass.delayed_jobs_dlq (job_group) WHERE job_group IS NOT NULL;
 
 -- Jobs that succeeded (state 1) or were cancelled (state 2), until `keep_until`. Partitioned by the day on
--- which they may go, which follows from the retention of the type and the day of the end. A day that is over
--- is dropped, not deleted row by row. A row whose day has no partition yet goes to the default partition, so
--- that midnight stops no worker.
+-- which they may be deleted, which follows from the retention of the type and the day of the end. A
+-- partition whose day is over is dropped, not deleted row by row. A row whose day has no partition yet goes
+-- to the default partition, so that midnight stops no worker.
 CREATE TABLE windlass.job_history (
     id bigint NOT NULL,
     keep_until timestamptz NOT NULL,
@@ -161,8 +161,8 @@ CREATE TABLE windlass.job_history (
 ) PARTITION BY RANGE (keep_until);
 CREATE INDEX job_history_id ON windlass.job_history (id);
 CREATE INDEX job_history_cancelled ON windlass.job_history (id) WHERE state = 2;
--- Jobs that may have rows in `attempts`, which go with them: tried again, started over, or cancelled between
--- attempts.
+-- Jobs that may have rows in `attempts`, which are deleted with them: jobs that were retried, started over,
+-- or cancelled between attempts.
 CREATE INDEX job_history_tried ON windlass.job_history (id) WHERE attempts > 1 OR last_error IS NOT NULL OR state = 2;
 CREATE INDEX job_history_key ON windlass.job_history (key) WHERE key IS NOT NULL;
 CREATE INDEX job_history_correlation ON windlass.job_history (correlation) WHERE correlation IS NOT NULL;
@@ -187,7 +187,7 @@ ALTER TABLE windlass.job_traces ALTER COLUMN jobs SET STORAGE EXTERNAL;
 CREATE INDEX job_traces_settled_by ON windlass.job_traces (settled_by);
 CREATE INDEX job_traces_at ON windlass.job_traces (at);
 
--- Attempts after which the job went on. The attempt that ended a job is in the job's own last row.
+-- Attempts that did not end their job. The attempt that ended a job is in the job's own last row.
 CREATE TABLE windlass.attempts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job bigint NOT NULL,

@@ -20,9 +20,9 @@ CREATE TABLE windlass.background_job_leases (
     UNIQUE (job_name, fence)
 ) WITH (fillfactor = 50);
 
--- Which worker took which advisory lock of a duty, noted by the session that took it, with its process id on
--- the server. The lock itself is the server's: a note means nothing once another session, or none, has the
--- lock.
+-- The worker that took the advisory lock of each duty, noted by the session that took it, with its process
+-- id on the server. The lock itself is the server's: a note means nothing once another session, or none,
+-- has the lock.
 CREATE TABLE windlass.duty_locks (
     duty text COLLATE "C" PRIMARY KEY,
     worker uuid NOT NULL,

@@ -6,15 +6,15 @@
 --
 -- Every function that reads the time takes `present`, which is there for tests that move the clock; without
 -- it, the server's clock counts. It is an argument and not a setting of the session, because a pooler hands
--- the settings of a session on to another client. The clock is that of the call and not of the start of the
+-- the settings of a session on to another client. The clock is read at the call and not at the start of the
 -- transaction, which may have been open for an hour already.
 --
--- The three run as the owner of the schema, so that an application that only enqueues jobs needs no right on
--- any table. They fix the search path for all functions that they call: a setting for each function would
--- double the cost of a call. The same holds for the planner's settings, which must not depend on statistics
--- of tables that are empty in one minute and full in the next.
+-- The three run as the owner of the schema, so that an application that only enqueues jobs needs no right
+-- on any table. They fix the search path for all functions that they call: a setting for each function
+-- would double the cost of a call. The same holds for the planner's settings, which must not depend on
+-- statistics of tables that are empty in one minute and full in the next.
 
--- A new job, as far as its values could be read; else `unreadable` says why not.
+-- A new job, as far as its values could be read; otherwise `unreadable` says why not.
 CREATE TYPE windlass.new_job AS (
     job_type text,
     payload json,
@@ -57,7 +57,7 @@ BEGIN
     IF value ~ '^-?[0-9]{1,20}(\.[0-9]{1,9})?$' THEN
         RETURN make_interval(secs => greatest(least(value::double precision, 1e11), -1e11));
     END IF;
-    -- An array or an object is none, though the parser looks past brackets.
+    -- An array or an object is no span, though the parser accepts brackets.
     IF value ~ '^\s*[[{]' THEN
         RETURN NULL;
     END IF;
@@ -80,7 +80,7 @@ BEGIN
             ELSE 'infinity'
         END;
     END IF;
-    -- An array or an object is none, though the parser looks past brackets.
+    -- An array or an object is no instant, though the parser accepts brackets.
     IF value ~ '^\s*[[{]' THEN
         RETURN NULL;
     END IF;
@@ -92,7 +92,7 @@ BEGIN
 END
 $read_instant$;
 
--- Whether JSON nests deeper than a payload may. Each round removes the innermost brackets.
+-- Returns whether JSON nests deeper than a payload may. Each round removes the innermost brackets.
 CREATE FUNCTION windlass.is_too_deep(body text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $is_too_deep$
 DECLARE
     brackets text;
@@ -105,13 +105,15 @@ BEGIN
 END
 $is_too_deep$;
 
--- Whether a text is not of 1 to `at_most` bytes, or has control characters. Null if the text is.
+-- Returns whether a text is not of 1 to `at_most` bytes, or has control characters. Null if the text is
+-- null.
 CREATE FUNCTION windlass.is_unprintable(value text, at_most integer) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $is_unprintable$
     SELECT octet_length(value) NOT BETWEEN 1 AND at_most OR value ~ '[\u0001-\u001f\u007f-\u009f]'
 $is_unprintable$;
 
--- What is wrong with the values of a new job, before its type and queue are looked at; null if nothing is.
+-- Returns what is wrong with the values of a new job, before its type and queue are read; null if nothing
+-- is.
 CREATE FUNCTION windlass.wrong_value(job windlass.new_job) RETURNS text
 LANGUAGE plpgsql STABLE AS $wrong_value$
 DECLARE
@@ -139,7 +141,7 @@ BEGIN
         );
     ELSIF strpos(body, '\u0000') > 0 THEN
         RETURN 'expected a payload without NUL characters, got one';
-    -- Most have fewer brackets in all than would be too deep, those in strings included.
+    -- Most payloads have fewer brackets in all than would be too deep, including those in strings.
     ELSIF length(body) - length(translate(body, '[{', '')) > 64 AND windlass.is_too_deep(body) THEN
         RETURN 'expected a payload of at most 64 levels, got more';
     ELSIF job.priority NOT BETWEEN 0 AND 10 THEN
@@ -160,9 +162,9 @@ BEGIN
     ELSIF windlass.is_unprintable(job.job_group, 256) THEN
         RETURN format(printable, 'a group''s name', 256, windlass.shown(job.job_group));
     ELSIF windlass.is_unprintable(job.ordering_key, 256) THEN
-        RETURN format(printable, 'an ordering key'' name', 256, windlass.shown(job.ordering_key));
+        RETURN format(printable, 'an ordering key', 256, windlass.shown(job.ordering_key));
     ELSIF windlass.is_unprintable(job.fairness_key, 256) THEN
-        RETURN format(printable, 'a fairness_key''s name', 256, windlass.shown(job.fairness_key));
+        RETURN format(printable, 'a fairness key', 256, windlass.shown(job.fairness_key));
     ELSIF job.delay IS NOT NULL AND job.run_at IS NOT NULL THEN
         RETURN 'expected `delay` or `run_at`, got both';
     ELSIF job.expires_in IS NOT NULL AND job.expires_at IS NOT NULL THEN
@@ -198,7 +200,7 @@ BEGIN
 END
 $wrong_value$;
 
--- A span as retry policies write it, in microseconds; null if it is none.
+-- Reads a span as retry policies write it, in microseconds; null if it is no span.
 CREATE FUNCTION windlass.read_policy_span(value jsonb) RETURNS numeric
 LANGUAGE plpgsql IMMUTABLE AS $read_policy_span$
 DECLARE
@@ -218,8 +220,8 @@ BEGIN
 END
 $read_policy_span$;
 
--- How many attempts a retry policy allows, or what is wrong with it. Fields are in core's format: a policy
--- that core could not read back must not be stored.
+-- Returns how many attempts a retry policy allows, or what is wrong with it. Fields are in core's format: a
+-- policy that core could not read back must not be stored.
 CREATE FUNCTION windlass.check_retry(policy jsonb, OUT attempts integer, OUT why text)
 LANGUAGE plpgsql IMMUTABLE AS $check_retry$
 DECLARE
@@ -304,7 +306,7 @@ BEGIN
 END
 $check_retry$;
 
--- The instant that a caller asked for; null if it lies too far away.
+-- Returns the instant that a caller requested; null if it lies too far away.
 CREATE FUNCTION windlass.instant_of(span interval, instant timestamptz, at timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE AS $instant_of$
     -- In hours, since a day of the session's time zone may have 23.
@@ -372,8 +374,8 @@ BEGIN
 END
 $no_instant$;
 
--- A job of a list, with the fields of enqueue. A job that cannot be read spoils no other job of the list, so
--- nothing is raised here.
+-- Reads a job of a list, with the fields of enqueue. A job that cannot be read spoils no other job of the
+-- list, so nothing is raised here.
 CREATE FUNCTION windlass.read_job(job json) RETURNS windlass.new_job LANGUAGE plpgsql STABLE AS $read_job$
 DECLARE
     known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,'
@@ -402,7 +404,7 @@ BEGIN
         retry jsonb, ordering_key text, fairness_key text, caused_by text, trace_context text
     );
     made.job_type := field.job_type;
-    -- Not as a column of the record, which would take a payload of null for none.
+    -- Not as a column of the record, which would read a payload of null as no payload.
     made.payload := coalesce(job -> 'payload', '{}');
     made.queue := field.queue;
     made.priority := CASE WHEN field.priority ~ '^-?[0-9]{1,9}$' THEN field.priority::integer END;

@@ -1,13 +1,13 @@
--- Ordering keys (`ordering_key`): jobs of one type and ordering key run one at a time, in the order of their ids. A
--- job that is not behind the gate of its key is out, and only one job of a key may be out; the unique index
--- delayed_jobs_ordering_key_out ensures it.
+-- Ordering keys (`ordering_key`): jobs of one type and ordering key run one at a time, in the order of
+-- their ids. A job that is not behind the gate of its key is out, and only one job of a key may be out; the
+-- unique index delayed_jobs_ordering_key_out ensures it.
 --
 -- A job with an ordering key is stored behind its gate. Every event that may let the next job out (a job is
--- enqueued, ends, or is started over) leaves a mark in its own transaction, and waits for nothing. Marks are
--- processed at the commit, each key under a lock of its own, which so is held for no longer than a commit
--- takes: an open transaction of the application delays no other job of its key. If another session has the
--- lock, the mark stays, and the session that sees it after the commit goes on: the same client, and otherwise
--- a poll or a sweep.
+-- enqueued, ends, or is started over) leaves a mark in its own transaction, and waits for nothing. Marks
+-- are processed at the commit, each key under a lock of its own, which so is held for no longer than a
+-- commit takes: an open transaction of the application delays no other job of its key. If another session
+-- has the lock, the mark stays, and the session that sees it after the commit processes it: the same
+-- client, and otherwise a poll or a sweep.
 
 -- The gate of an ordering key.
 CREATE FUNCTION windlass.ordering_key_gate(job_type text, ordering_key text) RETURNS text
@@ -34,16 +34,16 @@ BEGIN
 END
 $ordering_key_lock$;
 
--- Processes the marks of some keys, or (null) of those that have waited longest: for each key without a job
--- that is out, the oldest job goes out. Never waits, and one key keeps no other from going on. Returns what
--- became of each key: 'went' is a job that goes out, 'out' one that has been out before and waits, and 'busy'
--- says that another session has the lock, or has the oldest job locked (it is not passed over, since that
--- would change the order): the marks stay for the next time. 'more' names the mark behind which there may be
--- others. Two sessions at once take each key one after the other, and the second sees what the first did:
--- each statement here takes a new snapshot once it has the lock, and only marks are deleted that were seen
--- before anything else was read. No mark is inserted here: at a commit it would call this function again, for
--- as long as another session has the job locked. As the owner: a role that only enqueues jobs has no right to
--- change those that are there.
+-- Processes the marks of some keys, or (null) of the keys with the oldest marks: for each key without a job
+-- that is out, the oldest job goes out. Never waits, and one key keeps no other from advancing. Returns the
+-- result of each key: 'went' is a job that goes out, 'out' a job that has been out before and waits, and
+-- 'busy' says that another session has the lock, or has the oldest job locked (it is not skipped, since
+-- that would change the order): the marks stay for the next time. 'more' names the mark behind which there
+-- may be others. Two sessions at once take each key one after the other, and the second sees the result of
+-- the first: each statement here takes a new snapshot once it has the lock, and only marks are deleted that
+-- were seen before anything else was read. No mark is inserted here: at a commit it would call this
+-- function again, for as long as another session has the job locked. As the owner: a role that only
+-- enqueues jobs has no right to change existing ones.
 CREATE FUNCTION windlass.advance_ordering_key(
     types text[], names text[], behind bigint, at_most integer, after_a_crash text
 )
@@ -72,7 +72,7 @@ BEGIN
         SELECT DISTINCT i.job_type, i.ordering_key FROM unnest(types, names) AS i (job_type, ordering_key)
     LOOP
         IF NOT EXISTS (SELECT 1 FROM windlass.ordering_key_marks m WHERE m.job_type = of_type AND m.ordering_key = of_ordering_key) THEN
-            -- Usually the trigger at commit has done it, which reports to no client.
+            -- Usually the trigger at commit has let the job out, which reports to no client.
             RETURN QUERY
             SELECT 'out', of_type, of_ordering_key, j.queue, j.priority, j.scheduled_at, j.id FROM windlass.delayed_jobs j
             WHERE j.job_type = of_type AND j.ordering_key = of_ordering_key AND (j.gate IS NULL OR j.gate NOT LIKE 'ordering_key:%')
@@ -119,9 +119,9 @@ END
 $advance_ordering_key$;
 REVOKE EXECUTE ON FUNCTION windlass.advance_ordering_key FROM PUBLIC;
 
--- At the commit of the transaction that left a mark, as the owner, since the caller may have no right to see
--- jobs. It processes a limited number of keys of a transaction, so that no commit takes long. Other sessions
--- process the rest, and what a transaction with an old snapshot cannot see.
+-- At the commit of the transaction that left a mark, as the owner, since the caller may have no right to
+-- see jobs. It processes a limited number of keys of a transaction, so that no commit takes long. Other
+-- sessions process the rest, and the keys that a transaction with an old snapshot cannot see.
 CREATE FUNCTION windlass.advance_at_commit() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $advance_at_commit$
 DECLARE

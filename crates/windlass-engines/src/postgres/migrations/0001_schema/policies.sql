@@ -7,8 +7,8 @@ CREATE TABLE windlass.job_breakers (
     state text NOT NULL
 );
 
--- Rate limits: when the next token of a key falls due if none are saved, in microseconds since 1970, and how
--- many the last request got. A key without a row has saved as many tokens as it may.
+-- Rate limits: when the next token of a key falls due if none are saved, in microseconds since 1970, and
+-- how many tokens the last request got. A key without a row has saved its full burst.
 CREATE TABLE windlass.job_rate_limits (
     name text NOT NULL,
     key text NOT NULL,

@@ -1,7 +1,7 @@
 -- Functions for callers' transactions, second part: how checked jobs are stored, under which keys and
 -- receipts.
 
--- What became of a new job: new, kept, replaced, revived or refused. `refusal` is core's Refusal as JSON.
+-- The outcome of a new job: new, kept, replaced, revived or refused. `refusal` is core's Refusal as JSON.
 CREATE TYPE windlass.placed AS (position integer, id bigint, answer text, refusal jsonb);
 
 -- A type and its queue, as far as the decision to accept a job needs them.
@@ -10,16 +10,16 @@ CREATE TYPE windlass.accept_rules AS (
 );
 
 -- The row of a new job, without its id.
-CREATE FUNCTION windlass.row_of(job windlass.new_job, door windlass.accept_rules, at timestamptz) RETURNS windlass.delayed_jobs
+CREATE FUNCTION windlass.row_of(job windlass.new_job, rules windlass.accept_rules, at timestamptz) RETURNS windlass.delayed_jobs
 LANGUAGE plpgsql STABLE AS $row_of$
 DECLARE
     made windlass.delayed_jobs;
     options jsonb;
 BEGIN
-    made.queue := door.queue;
+    made.queue := rules.queue;
     made.job_type := job.job_type;
     made.payload := job.payload;
-    made.priority := coalesce(job.priority, door.priority);
+    made.priority := coalesce(job.priority, rules.priority);
     made.created_at := at;
     made.scheduled_at := windlass.instant_of(job.delay, job.run_at, at);
     IF job.expires_in IS NOT NULL OR job.expires_at IS NOT NULL THEN
@@ -33,7 +33,7 @@ BEGIN
     made.fairness_key := job.fairness_key;
     made.correlation := job.correlation_id;
     made.job_group := job.job_group;
-    made.max_attempts := door.max_attempts;
+    made.max_attempts := rules.max_attempts;
     IF cardinality(job.tags) > 0 THEN
         made.tags := to_json(job.tags);
     END IF;
@@ -62,7 +62,7 @@ BEGIN
 END
 $row_of$;
 
--- How many jobs of a queue have not ended.
+-- Returns how many jobs of a queue have not ended.
 CREATE FUNCTION windlass.unfinished(name text) RETURNS bigint LANGUAGE plpgsql AS $unfinished$
 BEGIN
     RETURN coalesce((SELECT sum(c.waiting + c.parked + c.running) FROM windlass.counts c WHERE c.queue = name), 0)
@@ -73,8 +73,8 @@ $unfinished$;
 -- Locks keys, in the order in which all sessions lock them, and inserts a row for each that has none.
 CREATE FUNCTION windlass.take_keys(types text[], keys text[]) RETURNS void LANGUAGE plpgsql AS $take_keys$
 BEGIN
-    -- The update that never happens locks the row all the same. A statement that looks and one that locks
-    -- would leave a gap in which the row can go, and with it the lock.
+    -- The update, which never changes a row, locks it all the same. With one statement that reads and one
+    -- that locks, the row could be deleted in between, and the lock with it.
     INSERT INTO windlass.job_keys AS held (job_type, key)
     SELECT i.job_type, i.key FROM unnest(types, keys) AS i (job_type, key)
     GROUP BY 1, 2 ORDER BY i.job_type COLLATE "C", i.key COLLATE "C"
@@ -82,7 +82,7 @@ BEGIN
 END
 $take_keys$;
 
--- What to do with a new job whose key another job may hold, and which job holds it.
+-- Decides what to do with a new job whose key another job may hold, and returns the holder.
 CREATE FUNCTION windlass.verdict(job windlass.new_job, at timestamptz, OUT answer text, OUT holder bigint)
 LANGUAGE plpgsql AS $verdict$
 DECLARE
@@ -113,8 +113,8 @@ BEGIN
 END
 $verdict$;
 
--- The same, under the lock of the key and, if the holder is to be replaced, of its row: the holder may be
--- claimed at any moment, and then it is too late.
+-- Decides as `verdict` does, under the lock of the key and, if the holder is to be replaced, of its row:
+-- the holder may be claimed at any moment, and then it is too late.
 CREATE FUNCTION windlass.firm_verdict(job windlass.new_job, at timestamptz, OUT answer text, OUT holder bigint)
 LANGUAGE plpgsql AS $firm_verdict$
 BEGIN
@@ -128,7 +128,7 @@ BEGIN
 END
 $firm_verdict$;
 
--- Stores new jobs. Jobs without a fairness key get the empty one where others have fairness keys.
+-- Stores new jobs. Jobs without a fairness key get the empty one where other jobs have fairness keys.
 CREATE FUNCTION windlass.insert_jobs(made windlass.delayed_jobs[]) RETURNS void
 LANGUAGE plpgsql AS $insert_jobs$
 BEGIN
@@ -175,12 +175,12 @@ BEGIN
         )
     WHERE d.id = holder;
     IF before.gate IS NULL THEN
-        -- Two rows even within one minute: the second is what wakes a worker.
+        -- Two rows even within one minute: the second row notifies a worker.
         INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting)
         SELECT before.job_type, before.queue, windlass.minute_of(due), n
         FROM (VALUES (before.scheduled_at, -1), (made.scheduled_at, 1)) AS moved (due, n);
     END IF;
-    -- It could run, and is postponed. A new row is created when its job is enqueued.
+    -- The job could run, and is postponed. A new row is created when its job is enqueued.
     IF before.scheduled_at <= made.created_at AND made.scheduled_at > made.created_at
         AND (before.gate IS NULL OR before.gate = 'suspect' OR before.gate LIKE 'ordering_key:%') THEN
         PERFORM windlass.mark_triggers(before, false);
@@ -213,7 +213,7 @@ BEGIN
     IF of_ordering_key IS NOT NULL THEN
         INSERT INTO windlass.ordering_key_marks (job_type, ordering_key) VALUES (gone.job_type, of_ordering_key);
     END IF;
-    -- The key is held by this very letter already, with the scope and for the time that it was given then.
+    -- This dead letter holds the key already, with the scope and for the time that it was given then.
     IF of_ordering_key IS NULL THEN
         INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, dead_letters, dead, started_over) VALUES
             (gone.job_type, gone.queue, windlass.minute_of(due), 1, 0, 0, 0),
@@ -225,26 +225,26 @@ BEGIN
 END
 $start_over$;
 
--- Judges a new job in the order of core's `accept`. A job that is wrong in several ways is refused for the
--- first.
-CREATE FUNCTION windlass.judge(job windlass.new_job, door windlass.accept_rules, unfinished bigint, at timestamptz)
+-- Accepts or refuses a new job in the order of core's `accept`. A job that is wrong in several ways is
+-- refused for the first.
+CREATE FUNCTION windlass.judge(job windlass.new_job, rules windlass.accept_rules, unfinished bigint, at timestamptz)
 RETURNS windlass.placed LANGUAGE plpgsql AS $judge$
 DECLARE
     why text := windlass.wrong_value(job);
     one windlass.placed;
-    is_full boolean := coalesce(unfinished >= door.capacity, false);
+    is_full boolean := coalesce(unfinished >= rules.capacity, false);
 BEGIN
     one.answer := 'refused';
     IF why IS NOT NULL THEN
         one.refusal := jsonb_build_object('Malformed', jsonb_build_object('why', why));
-    ELSIF door.job_type IS NULL THEN
+    ELSIF rules.job_type IS NULL THEN
         one.refusal := jsonb_build_object('UnknownType', jsonb_build_object('job_type', job.job_type));
-    ELSIF lower(job.queue) <> door.queue THEN
+    ELSIF lower(job.queue) <> rules.queue THEN
         one.refusal := jsonb_build_object('OtherQueue', jsonb_build_object(
-            'job_type', job.job_type, 'registered', door.queue, 'got', lower(job.queue)
+            'job_type', job.job_type, 'registered', rules.queue, 'got', lower(job.queue)
         ));
-    ELSIF door.shut THEN
-        one.refusal := jsonb_build_object('QueueShut', jsonb_build_object('queue', door.queue));
+    ELSIF rules.shut THEN
+        one.refusal := jsonb_build_object('QueueShut', jsonb_build_object('queue', rules.queue));
     END IF;
     IF one.refusal IS NOT NULL THEN
         RETURN one;
@@ -255,14 +255,14 @@ BEGIN
     END IF;
     IF NOT (is_full AND one.answer = 'new') THEN
         one.refusal := windlass.refused_options(job, at);
-        -- What is kept as things stand needs no lock.
+        -- A job that is kept in the current state needs no lock.
         IF one.refusal IS NULL AND job.key IS NOT NULL AND one.answer <> 'kept' THEN
             SELECT v.answer, v.holder INTO one.answer, one.id FROM windlass.firm_verdict(job, at) AS v;
         END IF;
     END IF;
     IF one.refusal IS NULL AND is_full AND one.answer = 'new' THEN
         one.refusal := jsonb_build_object(
-            'QueueFull', jsonb_build_object('queue', door.queue, 'capacity', door.capacity)
+            'QueueFull', jsonb_build_object('queue', rules.queue, 'capacity', rules.capacity)
         );
     END IF;
     IF one.refusal IS NOT NULL THEN
@@ -273,8 +273,8 @@ BEGIN
 END
 $judge$;
 
--- Opens the receipt of a call. False if there is one already; waits for a transaction that is about to leave
--- it.
+-- Opens the receipt of a call. Returns false if there is a receipt already; waits for a transaction that is
+-- about to store it.
 CREATE FUNCTION windlass.open_receipt(request_id uuid, at timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $open_receipt$
 BEGIN
@@ -285,7 +285,7 @@ BEGIN
 END
 $open_receipt$;
 
--- What an earlier call of this request was answered.
+-- Returns the answer to an earlier call of this request.
 CREATE FUNCTION windlass.answered_before(request_id uuid, at timestamptz) RETURNS SETOF windlass.placed
 LANGUAGE plpgsql AS $answered_before$
 DECLARE
@@ -297,7 +297,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'WL010', MESSAGE = 'this request was answered more than an hour ago',
             HINT = 'make a new request id';
     END IF;
-    -- A gap stands for the next number.
+    -- A null stands for the next id.
     RETURN QUERY
     SELECT a.place::integer,
         coalesce(
@@ -332,14 +332,14 @@ BEGIN
 END
 $close_receipt$;
 
--- Stores new jobs. Each is judged by itself, with what those before it did. Keys are locked before jobs, in
--- order.
+-- Stores new jobs. Each job is accepted or refused by itself, after the effects of the jobs before it. Keys
+-- are locked before jobs, in order.
 CREATE FUNCTION windlass.put_jobs(jobs windlass.new_job[], request_id uuid, present timestamptz)
 RETURNS SETOF windlass.placed LANGUAGE plpgsql AS $put_jobs$
 DECLARE
     at timestamptz := coalesce(present, clock_timestamp());
     new_one windlass.new_job;
-    door windlass.accept_rules;
+    rules windlass.accept_rules;
     depths jsonb := '{}';
     one windlass.placed;
     placed windlass.placed[] := '{}';
@@ -363,25 +363,25 @@ BEGIN
         HAVING count(*) > 0;
     END IF;
     FOREACH new_one IN ARRAY jobs LOOP
-        IF door.job_type IS DISTINCT FROM new_one.job_type THEN
-            SELECT t.name, t.queue, coalesce(t.priority, q.priority), t.max_attempts, q.capacity, q.shut INTO door
+        IF rules.job_type IS DISTINCT FROM new_one.job_type THEN
+            SELECT t.name, t.queue, coalesce(t.priority, q.priority), t.max_attempts, q.capacity, q.shut INTO rules
             FROM windlass.job_types t JOIN windlass.queues q ON q.name = t.queue WHERE t.name = new_one.job_type;
         END IF;
-        IF door.capacity IS NOT NULL AND NOT depths ? door.queue THEN
-            depths := depths || jsonb_build_object(door.queue, windlass.unfinished(door.queue));
+        IF rules.capacity IS NOT NULL AND NOT depths ? rules.queue THEN
+            depths := depths || jsonb_build_object(rules.queue, windlass.unfinished(rules.queue));
         END IF;
-        one := windlass.judge(new_one, door, (depths ->> door.queue)::bigint, at);
+        one := windlass.judge(new_one, rules, (depths ->> rules.queue)::bigint, at);
         one.position := cardinality(placed) + 1;
-        IF one.answer IN ('new', 'revived') AND depths ? door.queue THEN
-            depths := depths || jsonb_build_object(door.queue, (depths ->> door.queue)::bigint + 1);
+        IF one.answer IN ('new', 'revived') AND depths ? rules.queue THEN
+            depths := depths || jsonb_build_object(rules.queue, (depths ->> rules.queue)::bigint + 1);
         END IF;
         IF one.answer IN ('new', 'replaced', 'revived') THEN
-            -- The call may have waited for the key until the job before this one ended: this one is created
-            -- after that end.
+            -- The call may have waited for the key until the former holder ended: this job is created after
+            -- that end.
             IF new_one.key IS NOT NULL THEN
                 at := greatest(at, coalesce(present, clock_timestamp()));
             END IF;
-            made := windlass.row_of(new_one, door, at);
+            made := windlass.row_of(new_one, rules, at);
         END IF;
         IF one.answer = 'new' THEN
             made.id := nextval('windlass.job_ids');
@@ -411,7 +411,7 @@ BEGIN
         count(*) - count(c ->> 'minute'), count(*)
     FROM unnest(counted) AS c GROUP BY 1, 2, 3;
     IF has_refused THEN
-        -- Rows of keys that no job took in the end.
+        -- Reserved rows of keys that no job took.
         DELETE FROM windlass.job_keys k USING unnest(jobs) AS j
         WHERE k.job_type = j.job_type AND k.key = j.key AND k.job IS NULL;
     END IF;

@@ -1,8 +1,8 @@
 -- Schedules of recurring jobs.
 
--- Schedules: the state of each, in core's format, and when it has to be looked at next. The version goes up
+-- Schedules: the state of each, in core's format, and when it has to be checked next. The version goes up
 -- with each change, and a process that changes a schedule names the version that it has read. The key of a
--- job tells which tick created it.
+-- job says which tick created it.
 CREATE TABLE windlass.job_schedules (
     name text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL,

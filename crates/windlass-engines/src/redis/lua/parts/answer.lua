@@ -1,26 +1,28 @@
--- answer: what a script gives back, and who is told that a job came.
+-- answer: builds what a script returns, and notifies engines that a job became claimable.
 -- keys gate:, gates, waiters:, wake:
 
 local hinted = {}
 
--- CompletionTriggers that this script marks; see parts/waiting.lua.
+-- Completion triggers that this script marks; see parts/waiting.lua.
 local triggers = {marked = {}}
 
--- Something in the queue of this type may be claimable, now or at another time than before.
+-- Some job of this type may be claimable, now or at another time than before.
 local function hint(type)
   hinted[kind(type).queue] = true
 end
 
--- Engines that went away without a word are still listed; each is met once. However many those are, so many are kept of a
--- queue, the last ones. `named` are queues that the answer names, `left` those that a worker has left.
+-- Engines that ended without saying so are still listed; `wake` removes each when it meets it. The last
+-- `waiters` of them are kept for each queue. `named` are queues that the answer names, `left` those that a
+-- worker has left.
 local WAKE = {tries = 10, waiters = 1000, named = {}, left = {}}
 
--- Wakes one engine of which a worker waits for jobs of this queue: its name stands before the colon.
+-- Wakes one engine that has a worker waiting for jobs of this queue. The engine's name precedes the colon.
 local function wake(queue)
   for _ = 1, WAKE.tries do
     local waiter = redis.call('ZPOPMIN', key('waiters:') .. queue)[1]
     local engine = waiter and string.match(waiter, '^[^:]*')
-    -- The caller itself hears it by its answer. By its listener, too, it would come twice, and find nothing the second time.
+    -- The caller itself is notified by its answer. If its listener notified it, too, it would claim twice,
+    -- and find nothing the second time.
     if engine == ENGINE then
       WAKE.named[queue] = true
     end
@@ -30,8 +32,9 @@ local function wake(queue)
   end
 end
 
--- A worker of this engine waits for jobs of this queue: whoever has waited longest is woken first. One that has no room for more
--- waits no longer: were it woken, nobody would come, while another waits who could.
+-- Registers that a worker of this engine waits for jobs of this queue: the longest-waiting worker is woken
+-- first. A worker without room for more waits no longer: were it woken, it would claim nothing, while another
+-- worker waits that could.
 local function wait_for(queue, worker, has_room)
   local name, waiter = key('waiters:') .. queue, ENGINE .. ':' .. worker
   if not has_room then
@@ -41,7 +44,7 @@ local function wait_for(queue, worker, has_room)
   end
 end
 
--- Gates that jobs were taken away from. Those that nobody waits behind any more are not listed.
+-- Gates that jobs were removed from. A gate without waiting jobs is removed from the list of gates.
 local gates_left = {}
 local function close_gates()
   for gate in pairs(gates_left) do
@@ -51,8 +54,8 @@ local function close_gates()
   end
 end
 
--- What a script gives back once everything is written: the time, the queues to hint at, among them * if a drain was marked, and what it
--- was asked for.
+-- Returns the answer of a script once everything is written: the time, the queues to notify, among them * if
+-- a completion trigger was marked, and the requested value.
 local function answer(value)
   write_all()
   write_counts()

@@ -1,11 +1,15 @@
--- begin: what every script starts with: its arguments, the time, and a look whether this is the store it was sent to.
+-- begin: the start of every script: its arguments, the time, and a check that this is the store that the
+-- caller opened.
 -- keys layout
--- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
--- ARGV[1] the store_epoch that the caller knows   ARGV[2] the version of its catalogue, or '' if that does not matter
--- ARGV[3] now in microseconds, or '' for the server's clock   ARGV[4] the calling engine, or '' if nobody can wake it
--- ARGV[5] how many heartbeats of this store the caller knows of   ARGV[6] the last number of a job that it knows, or 0
--- answers {'lost'} if this is another store, {'older'} if it has forgotten what the caller knows of, {'stale'} if queues or
---         types have changed; nothing is written then
+-- KEYS[1] the prefix of all keys   KEYS[2] the prefix of ready lanes   KEYS[3] the prefix of scheduled lanes
+-- ARGV[1] the store epoch that the caller knows
+-- ARGV[2] the version of its catalogue, or '' if that does not matter
+-- ARGV[3] now in microseconds, or '' for the server's clock
+-- ARGV[4] the calling engine, or '' if it cannot be woken
+-- ARGV[5] how many heartbeats of this store the caller knows of
+-- ARGV[6] the last job number that the caller knows, or 0
+-- answers {'lost'} if this is another store, {'older'} if the store has forgotten heartbeats or jobs that the
+--      caller knows of, {'stale'} if queues or types have changed; nothing is written then
 
 local ENGINE = ARGV[4]
 local args_taken = 6
@@ -24,8 +28,8 @@ local function key(name)
   return KEYS[1] .. name
 end
 
--- Numbers of 16 digits: Lua itself would write 14 of them. What goes to many commands is written out once by this: the
--- server would do it each time, and more slowly.
+-- Writes out numbers of 16 digits: Lua itself would write 14 of them. A number that many commands use is
+-- written out once by this function. The server would do it each time, and more slowly.
 local function digits(number)
   return string.format('%d', number)
 end
@@ -54,10 +58,11 @@ if ARGV[2] ~= '' and LAYOUT[2] ~= ARGV[2] then
   return {'stale'}
 end
 
--- Lua can hand over only so many arguments at once. Even, because some commands take pairs.
+-- Lua can pass only a limited number of arguments at once. The number is even, because some commands take
+-- pairs.
 local ARGS_MAX = 2000
 
--- A command with any number of arguments, in parts.
+-- Sends a command with any number of arguments, in parts.
 local function call_many(command, name, values)
   for first = 1, #values, ARGS_MAX do
     local last = math.min(first + ARGS_MAX - 1, #values)
@@ -80,12 +85,12 @@ local function get_many(name, fields)
   return values
 end
 
--- There is no rollback. So whatever a script wants to change is noted first, and done with its answer, when all arguments and
--- rows were read: one that cannot be read leaves nothing half done. Guarded by
--- `script::tests::a_call_that_is_damaged_leaves_everything_as_it_was`.
+-- There is no rollback. So a script first records its changes, and makes them with its answer, after all
+-- arguments and rows were read. An argument or row that cannot be read then leaves nothing half done. Guarded
+-- by `script::tests::a_call_that_is_damaged_leaves_everything_as_it_was`.
 local writes = {}
 
--- What a command takes. Asked before anything is written: it would stop a script where it stands.
+-- Checks what a command accepts, before anything is written: a wrong value would stop a script half way.
 local function check_value(value)
   local kind_of_value = type(value)
   if kind_of_value ~= 'string' and kind_of_value ~= 'number' then
@@ -93,7 +98,7 @@ local function check_value(value)
   end
 end
 
--- A command that changes something, for later.
+-- Records a command that changes data, to run later.
 local function write(...)
   local command = {...}
   for i = 1, select('#', ...) do
@@ -102,21 +107,21 @@ local function write(...)
   writes[#writes + 1] = command
 end
 
--- One with any number of arguments.
+-- Records a command with any number of arguments.
 local function write_many(command, name, values)
   for first = 1, #values, ARGS_MAX do
     write(command, name, unpack(values, first, math.min(first + ARGS_MAX - 1, #values)))
   end
 end
 
--- What is gathered elsewhere until all was read, and written after the rest, many at once.
+-- Functions that write collected data after all reads and after the recorded commands, many values at once.
 local writers = {}
 local function on_write(writer)
   writers[#writers + 1] = writer
 end
 
 local function write_all()
-  -- What follows from all that was noted; see parts/ending.lua.
+  -- Adds the consequences of all recorded changes; see parts/ending.lua.
   if writers.first then
     writers.first()
   end
@@ -129,8 +134,8 @@ local function write_all()
   end
 end
 
--- Queues or types have changed. The version is the time of the change, so that a store which comes back older gives none
--- again that somebody remembers with other contents.
+-- Records that queues or types have changed. The version is the time of the change. So a store that comes
+-- back older never reuses a version that a process remembers with other contents.
 local function change_catalogue()
   local version = tonumber(LAYOUT[2]) or 0
   write('HSET', key('layout'), 'catalogue', digits(math.max(version + 1, NOW)))

@@ -1,21 +1,24 @@
--- ending: how jobs end, what is kept of them, and who holds which key.
+-- ending: how jobs end, what is kept of them, and which job holds which key.
 --
--- Keys are in the hash keys:<type>, each with the job that holds it (14 digits), its scope (l while live, d while live or
--- dead, p for a period) and, for a period, until when. Core's rule on them is in VERDICTS, words of conflict (k keep,
--- r replace, v revive), stage of the holder (w waits, r runs, d dead, e ended), scope, whether its period is over (1) or
--- not (0), and what becomes of a newcomer: i insert, k keep, r replace or v revive.
--- keys attempts:, dead:, ended, expiring, gate:, held:, keys:, kinds, lapsing, layout, notes:, parked:, ordering_key, stops:, traces
+-- Keys are in the hash keys:<type>, each with the job that holds it (14 digits), its scope (l while live, d
+-- while live or dead, p for a period) and, for a period, until when. Core's rule on them is in VERDICTS,
+-- words of conflict (k keep, r replace, v revive), stage of the holder (w waits, r runs, d dead, e ended),
+-- scope, whether its period is over (1) or not (0), and the decision on a new job: i insert, k keep, r
+-- replace or v revive.
+-- keys attempts:, dead:, ended, expiring, gate:, held:, keys:, kinds, lapsing, layout, notes:, parked:,
+--      ordering_key, stops:, traces
 
 local DAY = 24 * 60 * 60 * 1000000
 
 local set_holder, key_holder, verdict, hold_key, free_key
--- In a block of its own: a script may have 200 names at a time.
+-- In a block of its own: a function may have 200 local names at a time.
 do
   local function keys_of(type)
     return key('keys:') .. digits(type)
   end
 
-  -- What is known of keys, by type and name, with what this script has changed; false for one that nobody holds.
+  -- The stored text of keys, by type and name, with the changes of this script; false for a key without a
+  -- holder.
   local holders = {}
 
   local function holder_text(type, name)
@@ -26,10 +29,10 @@ do
     return holders[type][name]
   end
 
-  -- Keys that change hands: names by type.
+  -- Keys whose holder changes: names by type.
   local changing = {}
 
-  -- Notes who holds a key; false for nobody.
+  -- Records the holder of a key; false for none.
   function set_holder(type, name, text)
     holders[type] = holders[type] or {}
     holders[type][name] = text
@@ -55,7 +58,7 @@ do
     changing = {}
   end)
 
-  -- Which job holds a key: a table of id, scope and end of its period; nothing if none does.
+  -- The job that holds a key: a table of id, scope and end of its period; nil if no job holds it.
   local function holder_of(type, name)
     local text = holder_text(type, name)
     if not text then
@@ -66,7 +69,7 @@ do
     return holder
   end
 
-  -- The same with the stage of that job.
+  -- The job that holds a key, with the stage of that job.
   function key_holder(type, name)
     local holder = holder_of(type, name)
     if not holder then
@@ -86,7 +89,7 @@ do
     return string.match(VERDICTS, on_conflict .. holder.stage .. holder.scope .. (lasts and '0' or '1') .. '(%a)')
   end
 
-  -- Gives a job its key, if it has one. Whoever calls has made sure that nobody else holds it.
+  -- Gives a job its key, if it has one. The caller has made sure that no other job holds it.
   function hold_key(job)
     local name, scope = note(job, 'key'), note(job, 'scope') or 'l'
     if not name then
@@ -97,8 +100,8 @@ do
     set_holder(job.type, name, job.id .. string.sub(scope, 1, 1) .. lasts)
   end
 
-  -- Frees the key of a job that ended in this way (d or e), unless it is to be held longer. It may have passed to another
-  -- job while this one lay dead.
+  -- Frees the key of a job that ended in this way (d or e), unless the key is to be held longer. The key may
+  -- have passed to another job while this one was dead.
   function free_key(job, stage)
     local name = note(job, 'key')
     local holder = name and holder_of(job.type, name)
@@ -114,11 +117,12 @@ do
   end
 end
 
--- Ordering keys: jobs whose note `ordering_key`, the gate of its line, is the same run one at a time. The hash `ordering_key` says by gate which job
--- is out; the others stand behind the gate. All of it is in one table, since a script has few names left.
+-- Ordering keys: jobs with the same note `ordering_key`, the gate of their ordering key, run one at a time.
+-- The hash `ordering_key` stores the head of each ordering key by its gate; the other jobs wait behind the
+-- gate. All of it is in one table, since a script has few local names left.
 local ordering_key = {out = {}, left = {}}
 
--- The job that is noted as out, with what this script has changed; false if none is.
+-- The job that is stored as head, with the changes of this script; false if there is none.
 function ordering_key.noted(gate)
   if ordering_key.out[gate] == nil then
     ordering_key.out[gate] = redis.call('HGET', key('ordering_key'), gate)
@@ -126,8 +130,9 @@ function ordering_key.noted(gate)
   return ordering_key.out[gate]
 end
 
--- The job of an ordering key that is out; false if none is. The note alone does not tell: a process of a version that knows nothing of
--- ordering_key may have ended that job, or its state was lost. It would block its ordering key for ever.
+-- The head of an ordering key; false if there is none. The stored head alone is not reliable: a process of a
+-- version that does not know ordering keys may have ended that job, or its state was lost. Such a head would
+-- block its ordering key for ever.
 function ordering_key.head(gate)
   local id = ordering_key.noted(gate)
   local job = id and load(id)
@@ -143,7 +148,7 @@ function ordering_key.set_head(gate, id)
   end
 end
 
--- Lets the oldest in line out, if nobody is.
+-- Makes the oldest waiting job the head, if there is no head.
 function ordering_key.go_on(gate)
   local job = not ordering_key.head(gate) and ordering keys.oldest(gate)
   if job then
@@ -153,7 +158,8 @@ function ordering_key.go_on(gate)
   end
 end
 
--- Lets a job wait that is new or was started over: behind nothing, or in the line of its ordering key if another is out.
+-- Lets a job wait that is new or was started over: behind no gate, or behind the gate of its ordering key if
+-- that has a head.
 function ordering_key.enter(job)
   local gate = note(job, 'ordering_key')
   if not gate then
@@ -167,7 +173,7 @@ function ordering_key.enter(job)
   enter_waiting(job, '')
 end
 
--- A job has ended. Who goes out next is looked for when all that this script ends is known.
+-- Records that a job has ended. The next head is chosen once all jobs that this script ends are known.
 function ordering_key.leave(job)
   local gate = note(job, 'ordering_key')
   if gate and (ordering_key.noted(gate) == job.id or not (ordering_key.left[gate] or ordering_key.head(gate))) then
@@ -176,11 +182,11 @@ function ordering_key.leave(job)
   end
 end
 
--- As many as the memory engine keeps: more would outgrow the jobs themselves.
+-- As many traces as the memory engine keeps: more would outgrow the jobs themselves.
 ordering_key.traces_max = 100000
 
--- Notes by which claim jobs ended of which nothing else is kept: pairs of now, and job and token. And jobs of which nothing
--- is left.
+-- Traces, which say by which claim deleted jobs ended: pairs of now, and job and token. And ids of jobs to
+-- delete.
 local traces, gone = {}, {}
 
 local function add_trace(id, token)
@@ -207,8 +213,8 @@ end)
 
 local TOTALS = {s = 'succeeded', d = 'dead', c = 'cancelled'}
 
--- Puts a job that no longer waits or runs where it ended (s, d or c). `token` settled it, if any did; `ended` is when its last
--- attempt ended, if that was not now.
+-- Stores the end (s, d or c) of a job that no longer waits or runs. `token` settled it, if any did; `ended`
+-- is when its last attempt ended, if that was not now.
 local function finish(job, stage, token, ended)
   triggers.ended(job, job.stage == nil or job.stage == 'r' or job.could_run)
   job.stage, job.at = stage, ended or NOW
@@ -222,7 +228,7 @@ local function finish(job, stage, token, ended)
   elseif days > 0 then
     write('ZADD', key('ended'), digits(NOW + days * DAY), job.id)
   else
-    -- A job that waits may have been settled before: whoever asks again about that is told so.
+    -- A job that waits may have been settled before: a repeat of that settlement gets the same answer.
     local settled_by = token or note(job, 'settled')
     forget(job.id, job.flags)
     if settled_by then
@@ -239,8 +245,9 @@ local function damaged_type(text)
   return redis.call('HEXISTS', key('kinds'), digits(type)) == 1 and type or 0
 end
 
--- Makes a job whose state is damaged a dead letter that says so. What it waited for and how often it was tried is lost with
--- its state. `type` is given by whoever knows it from elsewhere.
+-- Makes a job whose state is damaged a dead letter with an error that says so. The gate it waited for and the
+-- number of its attempts are lost with its state. The caller passes `type` if it knows the type from
+-- elsewhere.
 local function give_up(id, type)
   local text = not known[id] and get_job(STATE, id)
   if not text or is_sound(text) then
@@ -262,8 +269,8 @@ local function cancel_waiting(job, why)
   finish(job, 'c')
 end
 
--- The oldest of a line that this script leaves in it, if there is one: nearly always the first. Whoever stands there and does not
--- belong there is taken away.
+-- The oldest job behind the gate of an ordering key, if there is one: nearly always the first of the set.
+-- Jobs that do not belong there are removed.
 function ordering_key.oldest(gate)
   local from, page = 0, 1
   while true do
@@ -282,8 +289,8 @@ function ordering_key.oldest(gate)
   end
 end
 
--- Before anything is written: in each ordering key whose job that was out has ended, the oldest goes out. Giving up what cannot be read
--- may end further ones.
+-- Runs before anything is written: in each ordering key whose head has ended, the oldest job becomes the
+-- head. Burying unreadable jobs may end further heads.
 function writers.first()
   local gate = next(ordering_key.left)
   while gate do
@@ -293,7 +300,7 @@ function writers.first()
   end
 end
 
--- Starts a dead letter over: fresh counters, and whatever the caller has changed. It waits from now on.
+-- Starts a dead letter over: with fresh counters, and with any changes of the caller. It waits from now on.
 local function start_over(job)
   write('ZREM', key('dead:') .. digits(job.type), job.id)
   count(job.type, 'dead', -1)
@@ -310,7 +317,7 @@ local function hex(bytes)
   end))
 end
 
--- Jobs that workers hold no more, by worker.
+-- Jobs that workers no longer hold, by worker.
 local let_go = {}
 
 on_write(function()
@@ -323,7 +330,7 @@ end)
 local apply
 -- In a block of its own, as above.
 do
-  -- Remembers how the running attempt ended.
+  -- Stores how the running attempt ended.
   local function note_attempt(job, ending, started, ended, order)
     local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = digits(ended),
       ending = ending, error = order.error, output = order.output}
@@ -333,7 +340,7 @@ do
     if is_full then
       write('LTRIM', list, -ATTEMPTS_KEPT, -1)
     end
-    -- That there are notes is what tells that the list must go with the job.
+    -- The notes flag of a job says that its list of attempts must be deleted with the job.
     if not has_notes(job) then
       set_note(job, 'tried', '1')
     end
@@ -348,9 +355,9 @@ do
     end
   end
 
-  -- Where a running job lands. `order` is what core decided (apply.rs); a request to stop turns any end into a
-  -- cancellation. `token` settled it, if any did; `ran_for` is how long its handler ran and `ended` when it ended,
-  -- if the worker has told.
+  -- Applies the transition of a running job. `order` is what core decided (apply.rs); a request to stop turns
+  -- any end into a cancellation. `token` settled the job, if any did; `ran_for` is how long its handler ran
+  -- and `ended` when it ended, if the worker has reported them.
   function apply(job, order, token, ran_for, ended)
     ended = ended or NOW
     local cancel = note(job, 'cancel')
@@ -372,7 +379,7 @@ do
     if token and (place == 'waiting' or place == 'dead') then
       set_note(job, 'settled', token)
     elseif token then
-      -- It cannot start over, so its state tells who settled it for good.
+      -- The job cannot start over, so its state keeps the settling token for good.
       drop_notes(job, 'settled')
     end
     if ending and place ~= 'succeeded' then
@@ -402,7 +409,7 @@ do
       set_note(job, 'why', cancel or order.why)
       finish(job, 'c', token, ended)
     else
-      error('expected a place where a job can land, got ' .. tostring(place))
+      error('expected waiting, succeeded, dead or cancelled as the place of a job, got ' .. tostring(place))
     end
   end
 end

@@ -1,7 +1,7 @@
--- gates: who is let through.
+-- gates: releases jobs behind gates.
 -- keys gate:
 
--- Lets the oldest jobs through a gate, at most `limit`, and tells how many.
+-- Releases the oldest jobs behind a gate, at most `limit`, and returns how many.
 local function let_through(gate, limit)
   local ids = limit > 0 and redis.call('ZRANGE', key('gate:') .. gate, 0, limit - 1) or {}
   for i, job in ipairs(load_all(ids)) do
@@ -16,7 +16,8 @@ local function let_through(gate, limit)
   return #ids
 end
 
--- Lets jobs through several gates, at most so many in all. Tells whether it went as far as it may, so that there may be more.
+-- Releases jobs behind several gates, at most `limit` in all. Returns whether it reached a limit, so that
+-- there may be more.
 local function let_through_all(gates, limit)
   local room = limit
   for i = 1, math.min(#gates, GATES_MAX) do

@@ -1,29 +1,31 @@
--- hashes: where the states and bodies of jobs lie, each as a field with the job's id.
+-- hashes: the hashes of the states and bodies of jobs, each as a field with the job's id.
 --
--- States and bodies lie in hashes of 100,000 jobs each, named by the first digits of their ids. In one hash for all, a lookup
--- misses the processor's caches as soon as there are a million jobs; and when such a hash outgrows its table, every command
--- moves a part of it to a larger one: while it does, jobs run at 0.6 of their pace. Much smaller hashes are no faster, and
--- jobs that leave in another order than they came would need a command each.
+-- Each hash contains the states or bodies of 100,000 jobs, and the first digits of their ids name it. In one
+-- hash for all jobs, a lookup misses the processor's caches as soon as there are a million jobs. When such a
+-- hash outgrows its table, every command moves a part of it to a larger one: while it does, jobs run at 0.6
+-- of their pace. Much smaller hashes are no faster, and jobs that leave in another order than they came would
+-- need a command each.
 -- keys body:, state:
 
 local STATE, BODY = key('state:'), key('body:')
 
 local get_jobs, set_jobs, delete_jobs, get_job
--- In a block of its own: a script may have 200 names at a time, and all parts of it share them.
+-- In a block of its own: a function may have 200 local names at a time, and all parts of a script share them.
 do
   local RANGE_DIGITS = 9
   local RANGE_FIRST, RANGE_LAST = '00000', '99999'
 
-  -- The one of these hashes that holds a job.
+  -- The hash that contains a job.
   local function hash_of(name, id)
     return name .. string.sub(id, 1, RANGE_DIGITS)
   end
 
-  -- The one that holds all of these jobs; nothing if they lie in several. Jobs that came together have neighbouring numbers and
-  -- mostly leave together, so nearly always there is one. Every `step`-th value is an id.
+  -- The hash that contains all of these jobs; nil if they are in several. Jobs that were enqueued together
+  -- have neighbouring numbers and mostly leave together, so nearly always there is one hash. Every `step`-th
+  -- value is an id.
   local function shared_hash(name, values, step)
     local range = string.sub(values[1], 1, RANGE_DIGITS)
-    -- Ids are compared as texts: to cut each of them would take more than twice as long.
+    -- Ids are compared as texts: cutting each of them would take more than twice as long.
     local first, last = range .. RANGE_FIRST, range .. RANGE_LAST
     for i = 1 + step, #values, step do
       local id = values[i]
@@ -34,7 +36,7 @@ do
     return name .. range
   end
 
-  -- The states or bodies of jobs that lie in several hashes, in the order of their ids.
+  -- The states or bodies of jobs that are in several hashes, in the order of their ids.
   local function get_scattered(name, ids)
     local sorted, places, values = {}, {}, {}
     for i, id in ipairs(ids) do
@@ -60,7 +62,7 @@ do
     return hash and get_many(hash, ids) or get_scattered(name, ids)
   end
 
-  -- A command on jobs that lie in several hashes.
+  -- Sends a command on jobs that are in several hashes.
   local function call_scattered(command, name, values, step)
     local sorted = {}
     for i = 1, #values, step do

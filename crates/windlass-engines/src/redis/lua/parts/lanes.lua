@@ -1,7 +1,7 @@
--- lanes: the lanes of the types that somebody asked for, and what lies ahead in them.
+-- lanes: the lanes of the requested types, and when their next jobs fall due.
 -- keys lanes
 
--- Reads at once which lanes of these types hold anything.
+-- Reads at once which lanes of these types contain jobs.
 local function read_masks(types)
   local fields = {}
   for i, type in ipairs(types) do
@@ -12,14 +12,14 @@ local function read_masks(types)
   end
 end
 
--- The first job of a lane that falls due after `after`: its due time, or nothing.
+-- The due time of the first job of a lane that falls due after `after`; nil if there is none.
 local function first_due(name, after)
   local first = redis.call('ZRANGEBYSCORE', name, after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return first[2] and tonumber(first[2])
 end
 
--- The lanes of these types that hold jobs: tables of type, letter, key and due time of the first job. And those that turned out to
--- be empty, for whoever may write.
+-- The lanes of these types that contain jobs: tables of type, letter, key and due time of the first job. And
+-- the lanes that turned out to be empty, for callers that may write.
 local function busy_lanes(types)
   local lanes, empty = {}, {}
   for _, type in ipairs(types) do
@@ -36,7 +36,7 @@ local function busy_lanes(types)
   return lanes, empty
 end
 
--- The same, and closes those that are empty: so that nobody looks at them again.
+-- Returns the lanes that contain jobs, and closes the empty ones, so that no script reads them again.
 local function close_empty_lanes(types)
   local lanes, empty = busy_lanes(types)
   for _, lane in ipairs(empty) do
@@ -45,7 +45,7 @@ local function close_empty_lanes(types)
   return lanes
 end
 
--- The priority of a lane's jobs; nothing for suspects.
+-- The priority of a lane's jobs; nil for suspects.
 local function priority_of(lane)
   local code = string.byte(lane.letter)
   if lane.letter == 's' then
@@ -54,7 +54,7 @@ local function priority_of(lane)
   return code >= 97 and code - 97 or code - 65
 end
 
--- What lies ahead in these lanes: whether more is due, when the next falls due, whether a suspect is due.
+-- Peeks at these lanes: whether more is due, when the next job falls due, whether a suspect is due.
 local function look_ahead(lanes)
   local more_due, suspect_due, next_due = false, false, nil
   for _, lane in ipairs(lanes) do
@@ -74,8 +74,8 @@ local function look_ahead(lanes)
   return {more_due and '1' or '', next_due and digits(next_due) or '', suspect_due and '1' or ''}
 end
 
--- A queue as claims name it: its name, whether it is paused now, and the types asked for. From the arguments: name, end of
--- its pause ('' if there is none, 'open' if nobody set an end), number of types, types.
+-- A queue as claims name it: its name, whether it is paused now, and the requested types. From the arguments:
+-- name, end of its pause ('' if there is none, 'open' if the pause has no end), number of types, types.
 local function queue_arg()
   local queue = {name = arg(), types = {}}
   local pause = arg()
@@ -86,7 +86,7 @@ local function queue_arg()
   return queue
 end
 
--- All queues that follow in the arguments, after their number; the lanes of those that are open are read ahead.
+-- All queues that follow in the arguments, after their number. Reads the masks of the open ones at once.
 local function queue_args()
   local queues, types = {}, {}
   for i = 1, number_arg() do
@@ -99,7 +99,7 @@ local function queue_args()
   return queues
 end
 
--- A job that stands among those that wait, but does not wait, or cannot be read: it is taken away from there.
+-- Removes a job from a set of waiting jobs, because it does not wait or cannot be read.
 local function take_away(place, id, type)
   write('ZREM', place, id)
   give_up(id, type)

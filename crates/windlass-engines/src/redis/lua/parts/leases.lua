@@ -1,9 +1,10 @@
--- leases: who does which duty for all, in the hash `leases`: by duty, its fence, term, holder or '-', since when, heartbeat,
--- expiry, takeovers, whether its holder was asked to give way, and what holders keep with it, with a space between. A field
--- stays when nobody holds the lease, so that no fence is given twice.
+-- leases: duty leases, in the hash `leases`: by duty, its fence, term, holder or '-', since when, heartbeat,
+-- expiry, takeovers, whether its holder was requested to step down, and the metadata of its holders, with a
+-- space between. A field stays when no process holds the lease, so that no fence is assigned twice.
 -- keys leases, stops
 
--- What cannot be read counts as never written: the next fence is no lower than the time, and so higher than the last one.
+-- An unreadable lease counts as never written: the next fence is no lower than the time, and so higher than
+-- the last one.
 local function read_lease(text)
   local fence, term, holder, since, heartbeat, expiry, takeovers, asked, metadata = string.match(text or '',
     '^(%d+) (%x+) (%S+) (%-?%d+) (%-?%d+) (%d+) (%d+) ([01]) (.*)$')
@@ -14,7 +15,7 @@ local function read_lease(text)
     expiry = tonumber(expiry), takeovers = tonumber(takeovers), asked = asked, metadata = metadata}
 end
 
--- Leases as this script has read or changed them; false for one that is not there.
+-- Leases as this script has read or changed them; false for a lease that does not exist.
 local leases_known = {}
 
 local function find_lease(duty)
@@ -39,19 +40,19 @@ local function is_lease_held(lease)
   return lease.holder ~= '-' and lease_expires_in(lease) > 0
 end
 
--- The lease of a duty, if its last term is this one; the fence comes as text.
+-- The lease of a duty, if its last term is this one; the fence is passed as text.
 local function lease_of_term(duty, fence, term)
   local lease = find_lease(duty)
   return lease and digits(lease.fence) == fence and lease.term == term and lease or nil
 end
 
--- Whether this very term holds. Any script that writes under a lease asks this first.
+-- Whether exactly this term holds the lease. Any script that writes under a lease checks this first.
 local function lease_holds(duty, fence, term)
   local lease = lease_of_term(duty, fence, term)
   return lease ~= nil and is_lease_held(lease)
 end
 
--- Tells everybody that a lease is free, or that its holder was asked to give way.
+-- Notifies all engines that a lease is free, or that its holder was requested to step down.
 local function tell_lease(duty)
   write('PUBLISH', key('stops'), 'lease:' .. duty)
 end

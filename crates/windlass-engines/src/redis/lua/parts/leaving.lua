@@ -1,8 +1,9 @@
--- leaving: how a worker goes.
+-- leaving: how a worker leaves.
 -- keys held:, stops:, waiters:, worker:, workers
 
--- Lets a worker out. What it holds is given back as core decides (apply.rs), at most so many jobs in one go: it is `leaving` while
--- there are more, and claims nothing from then on. It is not woken any more. Tells how many it gave back.
+-- Releases a worker. The jobs that it holds are requeued as core decides (apply.rs), at most `most` in one
+-- run. While there are more, the worker is `leaving`, and claims nothing from then on. It is not woken any
+-- more. Returns how many jobs were requeued.
 local function let_out(worker, release, most)
   local row, held = key('worker:') .. worker, key('held:') .. worker
   local ids = redis.call('SRANDMEMBER', held, most)
@@ -18,7 +19,7 @@ local function let_out(worker, release, most)
     write('HSET', row, 'leaving', '1')
   else
     for queue in string.gmatch(redis.call('HGET', row, 'queues') or '', '[^\n]+') do
-      -- It may have been the only one to know when the next job falls due.
+      -- It may have been the only worker that knew when the next job falls due.
       WAKE.left[queue] = true
       write('ZREM', key('waiters:') .. queue, ENGINE .. ':' .. worker)
     end

@@ -1,13 +1,15 @@
--- members: how many workers are heard that could do the same duties, so that nobody must read a list of all.
--- members:<set>  by the set of their duties (its hash): workers, by their place in the row of all   crowds  what is in each set
--- heard        set and worker together, by the time until which it counts as heard
+-- members: counts the live workers that could do the same duties, so that no worker has to read a list of
+-- all.
+-- members:<set>  by the set of their duties (its hash): workers, by their ring position
+-- member_sets    the duties of each set
+-- heard          set and worker together, by the time until which the worker counts as live
 -- keys members:, member_sets, heard
 
 local SET_CHARS = 40
--- So many that fell silent are taken out in one go.
+-- The maximum number of silent workers that one run removes.
 local UNHEARD_MAX = 1000
 
--- A worker showed a heartbeat. Who could do no duty is counted by nobody.
+-- Records a worker's heartbeat. A worker that could do no duty is not counted.
 local function hear(worker, duties, place, hearing)
   if duties == '' then
     return
@@ -18,7 +20,7 @@ local function hear(worker, duties, place, hearing)
   write('ZADD', key('heard'), digits(NOW + hearing), set .. worker)
 end
 
--- A worker is gone.
+-- Removes a worker that is gone.
 local function no_longer_hear(worker, duties)
   if duties and duties ~= '' then
     local set = redis.sha1hex(duties)
@@ -27,7 +29,7 @@ local function no_longer_hear(worker, duties)
   end
 end
 
--- Those that fell silent, by their sets; they are taken out.
+-- Removes the workers that fell silent, and returns them by their sets.
 local function take_out_unheard()
   local unheard = {}
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', key('heard'), '-inf', '(' .. NOW_DIGITS, 'LIMIT', 0, UNHEARD_MAX)) do
@@ -40,7 +42,8 @@ local function take_out_unheard()
   return unheard
 end
 
--- For each set of duties that others have: the duties, how many they are, and how many of them stand before this place.
+-- For each set of duties that other workers have: the duties, the number of these workers, and how many of
+-- them have a lower ring position.
 local function count_members(me, place)
   local unheard, sets, counts = take_out_unheard(), redis.call('HGETALL', key('member_sets')), {}
   for i = 1, #sets, 2 do

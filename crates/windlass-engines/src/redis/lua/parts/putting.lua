@@ -1,21 +1,23 @@
--- putting: new jobs, each judged by its key and by the room of its queue. Arguments about them:
+-- putting: enqueues new jobs, each judged by its key and by the room of its queue. Arguments about them:
 --   queues with a limit: their number, for each: capacity, refusal, number of types, types;
---   a job: head (type I4, priority B), when it falls due ('' now, '+' a span or '@' an instant, in microseconds), body (label,
---     options and payload, a line each), and what is special about it as JSON, or '':
+--   a job: head (type I4, priority B); when it falls due ('' now, '+' a span or '@' an instant,
+-- microseconds);
+--     body (label, options and payload, a line each); and its special properties as JSON, or '':
 --       key, scope, conflict   as in parts/ending.lua
---       ordering_key                 the gate of the ordering key that it belongs to
+--       ordering_key           the gate of the ordering key that it belongs to
 --       group                  the group that it belongs to
 --       fairness_key           whose work it is
---       expires                as when it falls due
+--       expires                in the same form as when it falls due
 --       refused                why core refuses it; it is not stored
---       room_first             whether a full queue is the reason that counts
+--       room_first             whether a full queue takes precedence over this refusal
 -- keys counts, sequence
 
--- A script has room for 200 local names. What stands between `do` and `end` takes none of it from those that follow.
+-- A function has room for 200 local names. Names between `do` and `end` take none of it from the names that
+-- follow.
 local IS_OLDER, read_limits, put_next, put_again, ends_want_of_room, make_room, write_put, last_number
 do
   local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
-  -- Whether the store has forgotten jobs that the caller knows of: then nothing may be put in.
+  -- Whether the store has forgotten jobs that the caller knows of: then nothing may be enqueued.
   IS_OLDER = last_id < tonumber(ARGV[6])
 
   -- How much room is left in the queues that have a limit, by type.
@@ -54,7 +56,7 @@ do
     return string.format('%014d', last_id)
   end
 
-  -- Jobs without anything special are written together at the end; and the bodies of all.
+  -- Jobs without special properties are written together at the end, and so are the bodies of all jobs.
   local NO_COUNTERS = string.rep('\0', 16)
   local states, bodies = {}, {}
   -- Due times and ids of ready and of scheduled jobs, by head: that is, by lane.
@@ -84,7 +86,7 @@ do
     count(type, 'enqueued')
   end
 
-  -- Lanes are listed before anything stands in them.
+  -- Lists lanes before they contain anything.
   local function open_plain_lanes()
     for _, lanes in ipairs({ready, scheduled}) do
       for _, waiting in pairs(lanes) do
@@ -104,7 +106,7 @@ do
     end
   end
 
-  -- Bodies of jobs with a key, which a later one of this batch may renew.
+  -- Bodies of jobs with a key, which a later job of this batch may renew.
   local bodies_by_id = {}
 
   local function set_body(id, body)
@@ -142,7 +144,8 @@ do
     ordering_key.enter(job)
   end
 
-  -- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.
+  -- Applies the values of a new job to the job that holds its key: label, payload, priority, due time and
+  -- expiry.
   local function renew(job, priority, due, body, special)
     local options = string.match(body_of(job.id) or '\n', '^[^\n]*\n([^\n]*)')
     local label, payload = string.match(body, '^([^\n]*)\n[^\n]*\n(.*)$')
@@ -171,7 +174,7 @@ do
     return 'v' .. id
   end
 
-  -- The answer to a job that core refused, or whose queue is full; nothing if it is taken.
+  -- The answer to a job that core refused, or whose queue is full; nil if it is accepted.
   local function refusal(decision, limit, special)
     local is_full = decision == 'i' and limit and limit.room <= 0
     if special.refused and not (special.room_first and is_full) then
@@ -182,7 +185,7 @@ do
 
   local NOTHING = {}
 
-  -- Stores one job. Gives its answer, or nothing if it is a new job.
+  -- Stores one job. Returns its answer, or nil if it is a new job.
   local function put(type, priority, head, when, body, text)
     local special = text == '' and NOTHING or cjson.decode(text)
     local holder = special.key and key_holder(type, special.key)
@@ -219,11 +222,11 @@ do
     return heads[head]
   end
 
-  -- The job that was put in last, or was refused.
+  -- The job that was enqueued or refused last.
   local head, when, body, special
 
-  -- Stores the job that the next arguments are about, unless they are only to be passed over. Gives its answer, or nothing if
-  -- it is a new job: then `last_number` is its number.
+  -- Stores the job that the next arguments describe, unless it is only to be skipped. Returns its answer, or
+  -- nil if it is a new job: then `last_number` is its number.
   function put_next(is_passed_over)
     head, when, body, special = arg(), arg(), arg(), arg()
     if not is_passed_over then
@@ -231,19 +234,20 @@ do
     end
   end
 
-  -- The same for the job that was refused just now.
+  -- Stores the job that was refused just now.
   function put_again()
     local of = read_head(head)
     return put(of.type, of.priority, head, when, body, special)
   end
 
-  -- Whether the job that was given this answer was refused for want of room, and the end of another makes enough.
+  -- Whether the job with this answer was refused because its queue is full, and the end of another job makes
+  -- enough room.
   function ends_want_of_room(answer, job)
     local limit = limits[read_head(head).type]
     return limit ~= nil and answer == 'x' .. limit.refusal and limits[job.type] == limit and limit.room == 0
   end
 
-  -- A job has ended that waited: there is room for another in its queue.
+  -- Records that a job that waited has ended: there is room for another in its queue.
   function make_room(job)
     local limit = limits[job.type]
     if limit then
@@ -251,11 +255,12 @@ do
     end
   end
 
-  -- Writes everything that was put in.
+  -- Writes all enqueued jobs.
   function write_put()
     open_plain_lanes()
     writers.first()
-    -- Before anything else: should this script stop half way all the same, the numbers of what it has stored are not given again.
+    -- Before anything else: should this script stop half way all the same, the numbers of the jobs that it
+    -- has stored are not assigned again.
     redis.call('SET', key('sequence'), digits(last_id))
     write_all()
     write_plain()

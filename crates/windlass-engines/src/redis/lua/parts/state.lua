@@ -1,15 +1,17 @@
 -- state: where a job is and what happened to it, as one string of bytes in a hash `state`.
 --
--- head   stage c1, flags B, type I4, priority B, enqueued I8, due I8, attempts I4, failures I4, crashes I4, holds I4
+-- head   stage c1, flags B, type I4, priority B, enqueued I8, due I8,
+--        attempts I4, failures I4, crashes I4, holds I4
 -- claim  token c16, worker c16, since I8: of a running job, and of the attempt that ended it
 -- end    at I8: of a job that has ended
 --
--- Stages: w waits and was due when it came, f falls due later, u suspect, p parked behind a gate, r running,
---         s succeeded, d dead, c cancelled.
--- Flags:  1 it has notes, 2 it was claimed ahead of its turn.
+-- Stages: w waits and was due when it was stored, f falls due later, u suspect, p parked behind a gate,
+--         r running, s succeeded, d dead, c cancelled.
+-- Flags:  1 it has notes, 2 it was boosted when it was claimed.
 --
--- What few jobs have is noted in a hash of their own, notes:<id>: key, scope, ordering_key, group, fairness_key, expires, gate, cancel, error, settled,
--- progress, result, output, why, death. row.rs reads the same bytes.
+-- Properties that few jobs have are notes in a hash of their own, notes:<id>: key, scope, ordering_key,
+-- group, fairness_key, expires, gate, cancel, error, settled, progress, result, output, why, death. row.rs
+-- reads the same bytes.
 -- keys counts, kinds, notes:
 
 local HEAD = '>c1BI4BI8I8I4I4I4I4'
@@ -22,15 +24,16 @@ local NO_TOKEN = string.rep('\0', 16)
 -- The stages that states of a length may have.
 local STAGES = {[HEAD_BYTES] = 'wfup', [HEAD_BYTES + CLAIM_BYTES] = 'r', [HEAD_BYTES + CLAIM_BYTES + 8] = 'sdc'}
 
--- Whether these bytes are a state. One that was damaged must not keep other jobs from going on: whoever meets it passes over
--- it, and takes it away from where it stands (`give_up`), so that nobody meets it again.
+-- Whether these bytes are a state. A damaged state must not keep other jobs from going on. The script that
+-- meets one skips it, and removes it from the set that lists it (`bury_damaged`), so that no script meets it
+-- again.
 local function is_sound(text)
   local stages = STAGES[#text]
   return stages ~= nil and string.find(stages, string.sub(text, 1, 1), 1, true) ~= nil
     and string.byte(text, PRIORITY_AT) <= PRIORITY_LAST
 end
 
--- Nothing if the state is damaged.
+-- Returns nil if the state is damaged.
 local function decode(id, text)
   if not is_sound(text) then
     return nil
@@ -59,11 +62,11 @@ local function encode(job)
   return text
 end
 
--- Jobs as this script has read, made or changed them; false for one that is not there or cannot be read. What happens to a job
--- happens to its one table here, and is written with all the rest.
+-- Jobs as this script has read, created or changed them; false for a job that does not exist or cannot be
+-- read. Each job has one table here, which collects all changes and is written with all the rest.
 local known = {}
 
--- Nothing if there is no such job, or its state is damaged.
+-- Returns nil if there is no such job, or its state is damaged.
 local function know(id, text)
   if known[id] == nil then
     known[id] = text and decode(id, text) or false
@@ -78,7 +81,7 @@ local function load(id)
   return known[id] or nil
 end
 
--- The same for many: false for each that is not there, or is damaged.
+-- Loads many jobs: false for each that does not exist, or is damaged.
 local function load_all(ids)
   local jobs = {}
   for i, text in ipairs(get_jobs(STATE, ids)) do
@@ -95,8 +98,8 @@ local function has_notes(job)
   return job.flags % 2 == 1
 end
 
--- What scripts ask of notes. All of it is read when the first is asked for: each command takes a script longer than the
--- server needs for it.
+-- The notes that scripts read. The first access reads all of them: each command takes a script longer than
+-- the server needs for it.
 local ASKED = {'key', 'scope', 'ordering_key', 'group', 'fairness_key', 'expires', 'gate', 'cancel', 'settled'}
 local IS_ASKED = {}
 for _, name in ipairs(ASKED) do
@@ -123,13 +126,13 @@ end
 -- Jobs whose notes are to be written.
 local noted = {}
 
--- Notes something about a job; it is written when the job is saved. If that was the first, nothing is stored yet.
+-- Sets a note of a job; it is written when the job is saved. If it is the first note, nothing is stored yet.
 local function set_note(job, name, value)
   check_value(value)
   if not has_notes(job) then
     job.flags, job.stored = job.flags + 1, {}
   end
-  -- They are read before anything is written, so that damage is met in time.
+  -- Notes are read before anything is written, so that damage is found in time.
   stored_notes(job)
   job.fresh = job.fresh or {}
   job.fresh[name] = value
@@ -170,7 +173,7 @@ local function save(job)
   known[job.id], noted[job.id], saved[job.id] = job, job, encode(job)
 end
 
--- Nothing of a job is to be written: it is deleted.
+-- Records that nothing of a job is to be written: it is deleted.
 local function unsave(id)
   known[id], noted[id], saved[id] = false, nil, nil
 end
@@ -189,12 +192,13 @@ on_write(function()
   noted, saved = {}, {}
 end)
 
--- What is noted of a job, names and values in turn.
+-- All notes of a job, names and values in turn.
 local function all_notes(job)
   return has_notes(job) and redis.call('HGETALL', key('notes:') .. job.id) or {}
 end
 
--- What a type's number stands for: its queue, for how many days its jobs are kept, whether their results are.
+-- The properties of a type's number: its queue, for how many days its jobs are kept, whether their results
+-- are kept.
 local kinds = {}
 local function kind(type)
   if not kinds[type] then
@@ -207,7 +211,7 @@ end
 
 local counted = {enqueued = {}, succeeded = {}, retried = {}, dead = {}, cancelled = {}, started_over = {}}
 
--- Counts what happened to jobs of a type; written once, at the end.
+-- Counts what happened to jobs of a type; the counts are written once, at the end.
 local function count(type, what, by)
   local by_type = counted[what]
   by_type[type] = (by_type[type] or 0) + (by or 1)
@@ -216,7 +220,7 @@ end
 local function write_counts()
   for what, by_type in pairs(counted) do
     for type, by in pairs(by_type) do
-      -- A count that is none any more starts over.
+      -- A count that is no longer a number starts over.
       local field = digits(type) .. ':' .. what
       if not tonumber(redis.pcall('HINCRBY', key('counts'), field, by)) then
         redis.call('HSET', key('counts'), field, by)

@@ -1,9 +1,11 @@
--- triggers: how triggers stand, in the hash `triggers`: by name, a version, a space, the last job (14 digits, or -), a space, when it may be
--- looked at again (or -), a space, and core's words as JSON. What they watch and their marks are in parts/waiting.lua. Their own jobs
--- that may not have ended are in the set trigger_jobs:<name>.
+-- triggers: completion triggers as they are stored, in the hash `triggers`: by name, a version, a space, the
+-- last job (14 digits, or -), a space, when the trigger may be evaluated again (or -), a space, and core's
+-- text as JSON. What they watch and their marks are in parts/waiting.lua. Their own jobs that may not have
+-- ended are in the set trigger_jobs:<name>.
 -- keys counts, trigger_jobs:, triggers, lines:, parked:
 
--- Version, last job, when it may be looked at, and record. What cannot be read counts as never written, and is written over.
+-- Version, last job, when the trigger may be evaluated, and record. An unreadable trigger counts as never
+-- written, and is overwritten.
 local function read_trigger(text)
   local version, job, look_at, record = string.match(text or '', '^(%d+) (%S+) (%S+) (.*)$')
   if not version or #version > 16 then
@@ -16,10 +18,11 @@ local function save_trigger(name, version, job, look_at, record)
   write('HSET', key('triggers'), name, table.concat({digits(version), job, look_at, record}, ' '))
 end
 
--- The rest is for whoever looks; see fire_trigger.lua.
+-- The rest is for the evaluation of a trigger; see fire_trigger.lua.
 local look = {}
 
--- So many jobs of one place are looked at. If none of them tells, the trigger is looked at again later.
+-- The page size, and the maximum number of jobs of one set that are read. If none of them decides, the
+-- trigger is evaluated again later.
 look.PAGE, look.MOST = 50, 500
 
 -- How many jobs of a type have not ended, and how many of those run.
@@ -37,7 +40,7 @@ function look.counts(type)
   return unfinished, unfinished - waiting
 end
 
--- The triggers that watch what this one watches, by name: their jobs are not of the group.
+-- The triggers that watch the same group as this one, by name: their jobs do not belong to the group.
 function look.peers(name)
   local peers = {[name] = true}
   for _, trigger in ipairs(triggers.watches()) do
@@ -53,7 +56,8 @@ function look.is_hook(job, peers)
   return maker and peers[maker.name]
 end
 
--- How many jobs of these triggers have not ended, and how many of those run, by type; and how many are due, by the key of their lane.
+-- How many jobs of these triggers have not ended, and how many of those run, by type; and how many are due,
+-- by the key of their lane.
 function look.hooks(peers)
   local live, running, due = {}, {}, {}
   for name in pairs(peers) do
@@ -68,7 +72,7 @@ function look.hooks(peers)
           due[lane] = (due[lane] or 0) + 1
         end
       else
-        -- A dead letter is started over only by scripts that put it back; see parts/waiting.lua.
+        -- Only scripts that add the job to the set again start a dead letter over; see parts/waiting.lua.
         write('SREM', key('trigger_jobs:') .. name, id)
       end
     end
@@ -76,8 +80,9 @@ function look.hooks(peers)
   return live, running, due
 end
 
--- Whether something else than the jobs of these triggers stands here up to this score. A place that `mends` loses what has ended, which a process
--- of an older version has left there. Nothing if that cannot be told.
+-- Whether a job that is not of these triggers is in this set up to this score. With `repairs`, jobs that have
+-- ended are removed from the set; a process of an older version has left them there. Returns nil if the
+-- answer is not known.
 function look.any(place, score, peers, mends)
   for from = 0, look.MOST - 1, look.PAGE do
     local ids = redis.call('ZRANGEBYSCORE', place, '-inf', score, 'LIMIT', from, look.PAGE)
@@ -97,7 +102,8 @@ function look.any(place, score, peers, mends)
   return nil
 end
 
--- Whether anything of these types is left. Where more hooks stand than are looked at one by one, they are counted.
+-- Whether any job of these types is left. Where there are more jobs of triggers than are read one by one,
+-- they are counted.
 function look.left_of_types(types, peers, waits_too)
   local own_live, own_running, own_due = look.hooks(peers)
   for _, type in ipairs(types) do

@@ -1,26 +1,28 @@
--- turns: whose turn it is among the fairness keys of a priority, and what stands in their lines. A script may have 200 names at a time, so
--- all of it lies in the table of lines.
+-- turns: which fairness key of a priority has its turn, and which jobs are in the lines of fairness keys. A
+-- script may have 200 local names at a time, so all of it is in the table `lines`.
 -- keys later, notes:, ring
 
--- So many fairness keys are asked about by one claim, over all types together, and so many of the very first jobs of the lanes are looked
--- at for those that came in without a fairness key before others had one; but so many of each, however many there are.
+-- Limits of one claim: SHARES_MAX fairness keys over all types together, and NAMELESS_MAX of the first jobs
+-- of the lanes. These are read for jobs that were stored without a fairness key before other jobs had one.
+-- But at least EACH_MIN are read for each type or lane, however many there are.
 lines.SHARES_MAX, lines.NAMELESS_MAX, lines.EACH_MIN = 200, 100, 10
--- Behind entries of a line that are wrong so many are read at once.
+-- The minimum that is read at once behind wrong entries of a line.
 lines.READ_ON = 20
--- Where the due time stands in a state.
+-- The offset of the due time in a state.
 lines.DUE_AT = 16
 
--- What is left for each of so many.
+-- The part of a limit for each of `count` types or lanes.
 function lines.part_of(most, count)
   return math.max(math.floor(most / count), lines.EACH_MIN)
 end
 
--- FairnessKeys that fall due stand in the ring from now on. Tells which.
+-- Moves fairness keys that fall due to the ring, and adds them to `found`.
 function lines.let_fall_due(type, priority, most, found)
   local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
   for _, fairness_key in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, most) or {}) do
     lines.write('ZREM', later, fairness_key)
-    -- Whoever notes in this script that its next job falls due later must not go by the score that is being removed.
+    -- If this script later records that the next job of this key falls due later, it must not go by the score
+    -- that is being removed.
     lines.later[later] = lines.later[later] or {}
     lines.later[later][fairness_key] = math.huge
     lines.write('ZADD', ring, 0, fairness_key)
@@ -28,8 +30,8 @@ function lines.let_fall_due(type, priority, most, found)
   end
 end
 
--- The fairness keys in the ring behind the one that was served last, and then from the front, at most so many. Tells which of them is the
--- last, if there may be more behind it.
+-- The fairness keys in the ring behind the one that was served last, and then from the front, at most `most`.
+-- Returns the last of them, if there may be more behind it.
 function lines.next_in_ring(type, priority, last, most, found)
   local ring = lines.key('ring', type, priority)
   local fairness_keys = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, most) or {}
@@ -44,7 +46,8 @@ function lines.next_in_ring(type, priority, last, most, found)
   return #fairness_keys >= most and fairness_keys[#fairness_keys] or nil
 end
 
--- Whether a line has something due. If not, it leaves the ring, until its first falls due or for good.
+-- Whether a line contains a due job. If not, its key leaves the ring, until its first job falls due or for
+-- good.
 function lines.is_due(type, priority, fairness_key)
   local found = lines.ask('ZRANGEBYSCORE', lines.line(type, priority, fairness_key), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local head = found and tonumber(found[2])
@@ -58,8 +61,8 @@ function lines.is_due(type, priority, fairness_key)
   return false
 end
 
--- The fairness keys of a type that have something due. Where nothing is left of any line, none is looked for any more. Tells up to which
--- fairness key it asked, if there may be more behind it.
+-- The fairness keys of a type that have a due job. If no line contains any job, the mark of the priority is
+-- removed. Returns up to which fairness key it has read, if there may be more behind it.
 function lines.due_fairness_keys(type, priority, last, most, fairness_keys)
   local found, is_any = {}, false
   lines.let_fall_due(type, priority, most, found)
@@ -76,7 +79,7 @@ function lines.due_fairness_keys(type, priority, last, most, fairness_keys)
   return asked_upto
 end
 
--- Nobody waits in a priority of a type: nothing of its lines is needed, some at a time.
+-- Deletes the lines of a priority of a type without waiting jobs, some at a time.
 function lines.drop(type, priority)
   local is_rest = true
   for _, what in ipairs({'ring', 'later'}) do
@@ -93,7 +96,8 @@ function lines.drop(type, priority)
   end
 end
 
--- Whether the turn of one fairness key comes before that of another: behind the one that was served last, and then from the front.
+-- Whether the turn of one fairness key comes before that of another: behind the one that was served last, and
+-- then from the front.
 function lines.comes_before(a, b, last)
   local a_is_behind, b_is_behind = not last or a > last, not last or b > last
   if a_is_behind ~= b_is_behind then
@@ -113,12 +117,12 @@ function lines.by_turns(fairness_keys, last)
   return order
 end
 
--- When a job falls due, by its state. A line that was damaged may say another time.
+-- When a job falls due, by its state. A damaged line may contain another time.
 function lines.due_of(text)
   return (struct.unpack('>I8', text, lines.DUE_AT))
 end
 
--- Whether a job waits where a line says, without a gate.
+-- Whether a job waits without a gate, with the type and priority of a line.
 function lines.stands_in(type, priority, text)
   local stage = text and #text == HEAD_BYTES and string.sub(text, 1, 1)
   local of_type, of_priority
@@ -135,7 +139,7 @@ function lines.add(turns, type, priority, id, text)
   end
 end
 
--- The first of a line, at most so many; those that were met are passed over.
+-- The first jobs of a line, at most `limit`; jobs that this script has read before are skipped.
 function lines.read_line(turns, type, priority, fairness_key, limit)
   local name = lines.line(type, priority, fairness_key)
   local from, before = 0, #turns
@@ -160,7 +164,7 @@ function lines.read_line(turns, type, priority, fairness_key, limit)
   end
 end
 
--- Those of the very first of a lane that stand in no line.
+-- The first jobs of a lane that are in no line.
 function lines.read_nameless(turns, lane, priority, most)
   local ids = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'LIMIT', 0, most)
   for i, text in ipairs(get_jobs(STATE, ids)) do
@@ -192,7 +196,7 @@ function lines.first_of_fairness_key(lanes, types, priority, fairness_key, limit
   return first
 end
 
--- The first of each line, then the second of each: so they are started.
+-- The first job of each line, then the second of each: jobs start in this order.
 function lines.interleave(brought)
   local all, n = {}, 1
   repeat
@@ -205,7 +209,8 @@ function lines.interleave(brought)
   return all
 end
 
--- As core's `fairness.rs` deals: as equal as possible, the earlier ones get one more, and turns go on where they were.
+-- Divides the room as core's `fairness.rs` does: as equally as possible, the earlier keys get one more, and
+-- turns go on where they were.
 function lines.deal(order, room)
   local portions, count = {}, math.min(#order, room)
   for i = 1, count do

@@ -1,10 +1,12 @@
--- waiting: where waiting jobs stand, and in which order.
+-- waiting: the sets of waiting jobs, and the order of jobs in them.
 --
--- Each type has lanes, one for each priority: sorted sets of ids by due time; ids have 14 digits, so that jobs of one
--- instant leave in the order in which they came. What is due when it enters stands in a ready lane, what falls due later
--- in a scheduled one; nothing is moved when it falls due, a claim looks at both. The hash `lanes` says which lanes of a
--- type may hold anything, one letter each: a to k for ready, A to K for scheduled, s for suspects.
--- keys trigger_jobs:, trigger_marks, trigger_watches, expiring, gate:, gates, group:, lanes, later, line, lines:, parked:, ring, suspects:, types
+-- Each type has lanes, one for each priority: sorted sets of ids by due time; ids have 14 digits, so that
+-- jobs of one instant leave in the order in which they came. A job that is due when it is stored enters a
+-- ready lane; a job that falls due later enters a scheduled one. Nothing is moved when it falls due, since a
+-- claim reads both. The hash `lanes` says which lanes of a type may contain jobs, one letter each: a to k for
+-- ready, A to K for scheduled, s for suspects.
+-- keys trigger_jobs:, trigger_marks, trigger_watches, expiring, gate:, gates, group:, lanes, later, line,
+--      lines:, parked:, ring, suspects:, types
 
 local SUSPECT = GATE_AFTER_CRASH
 
@@ -37,7 +39,7 @@ local function set_mask(type, letters)
   write('HSET', key('lanes'), digits(type), letters)
 end
 
--- Must come before anything is added to a lane: one that is not listed is not looked at.
+-- Must run before anything is added to a lane: no script reads a lane that is not listed.
 local function open_lane(type, lane)
   if not string.find(mask(type), lane, 1, true) then
     set_mask(type, mask(type) .. lane)
@@ -48,7 +50,7 @@ local function close_lane(type, lane)
   set_mask(type, (string.gsub(mask(type), lane, '')))
 end
 
--- Where a job waits that no gate of a policy holds back.
+-- The lane of a waiting job that no gate of a policy holds back.
 local function lane_of(job)
   if job.stage == 'u' then
     return 's'
@@ -58,8 +60,9 @@ end
 
 local gates_listed = {}
 
--- Gates that somebody waits behind are in the sorted set `gates`, all with one score, so that they are listed by name. Not so
--- those of ordering keys, which no policy opens; behind them jobs stand in the order of their numbers.
+-- Parks a job behind a gate. Gates that jobs wait behind are in the sorted set `gates`, all with one score,
+-- so that they are listed by name. Gates of ordering keys are not in it, since no policy opens them; behind
+-- them jobs are ordered by their numbers.
 local function park(job, gate)
   job.stage = 'p'
   set_note(job, 'gate', gate)
@@ -90,16 +93,17 @@ on_write(function()
   entering = {}
 end)
 
--- Lines of fairness keys. Whoever has a fairness key stands in a lane like everybody else, and in the line of its fairness key besides, a sorted set
--- line:<type>:<priority>:<fairness key>; where there are such lines, those without a fairness key stand in the line of the empty name. The
--- sorted set ring:<type>:<priority> has the fairness keys whose line may have something due, all with one score, so that they follow each
--- other by name; later:<type>:<priority> the others, by when their first job falls due. All of it is hints: what does not
--- belong there is taken away by the claim that meets it, and whoever is missing is claimed with what is left of a priority. So
--- what is damaged counts as empty, and its damage stops no script that has begun to write.
--- Among the letters of a type's lanes a digit (or a colon, for 10) says that a priority has lines.
+-- Lines of fairness keys. A job with a fairness key is in a lane like every other job, and also in the line
+-- of its fairness key, a sorted set line:<type>:<priority>:<fairness key>. Where there are such lines, jobs
+-- without a fairness key are in the line of the empty name. The sorted set ring:<type>:<priority> contains
+-- the fairness keys whose line may have due jobs, all with one score, so that they follow each other by name;
+-- later:<type>:<priority> contains the others, by when their first job falls due. All of it is hints: the
+-- claim that finds a wrong entry removes it, and a job that is missing is claimed with the rest of its
+-- priority. So a damaged key counts as empty, and its damage stops no script that has begun to write. Among
+-- the letters of a type's lanes a digit (or a colon, for 10) says that a priority has lines.
 local lines = {entering = {}, due = {}, later = {}, writes = {}}
 
--- What a key of lines answers; nothing if it is damaged, and then it is deleted.
+-- The answer of a key of lines; nil if the key is damaged, and then it is deleted.
 function lines.ask(command, name, ...)
   local found = redis.pcall(command, name, ...)
   if type(found) ~= 'table' or not found.err then
@@ -108,7 +112,7 @@ function lines.ask(command, name, ...)
   lines.write('UNLINK', name)
 end
 
--- A command that changes a key of lines, for later.
+-- Records a command that changes a key of lines, to run later.
 function lines.write(...)
   lines.writes[#lines.writes + 1] = {...}
 end
@@ -129,7 +133,7 @@ function lines.line(type, priority, fairness_key)
   return lines.key('line', type, priority) .. ':' .. fairness_key
 end
 
--- Notes when the first job of a line falls due, if that is sooner than what is known.
+-- Records when the first job of a line falls due, if that is sooner than the stored time.
 function lines.fall_due(type, priority, fairness_key, due)
   local name = lines.key('later', type, priority)
   lines.later[name] = lines.later[name] or {}
@@ -161,7 +165,7 @@ function lines.leave(type, priority, fairness_key, id)
   lines.write('ZREM', name, id)
 end
 
--- The line of a job that stands in a lane; nothing if it stands in none.
+-- The fairness key of the line that contains a job in a lane; nil if no line contains it.
 function lines.fairness_key_of(job)
   return job.stage ~= 'u' and (note(job, 'fairness_key') or (lines.are_used(job.type, job.priority) and '')) or nil
 end
@@ -198,14 +202,16 @@ local function stand_in_lane(job, is_suspect)
   end
 end
 
--- Expiry is about the first start.
+-- Expiry applies to the first start.
 local function expiry(job)
   return job.attempts == 0 and tonumber(note(job, 'expires')) or nil
 end
 
--- CompletionTriggers watch groups of jobs; core says what holds one (drains/rules.rs). Here is what marks them. The hash `trigger_watches` says of each
--- by its name whether it waits for retries (0 or 1), what kind of group it watches (q, t or g), and which. Those that something held
--- which holds them no more are in the set `trigger_marks`. Whether there are any is in the layout, so that it costs nothing if not.
+-- Completion triggers watch groups of jobs; core decides which jobs keep a group unfinished
+-- (triggers/rules.rs). This part marks the triggers. The hash `trigger_watches` stores for each by its name
+-- whether it waits for retries (0 or 1), what kind of group it watches (q, t or g), and which. The set
+-- `trigger_marks` contains the triggers that some job kept waiting and keeps waiting no more. Whether there
+-- are any triggers is in the layout, so that they cost nothing if there are none.
 triggers.is_any, triggers.known = LAYOUT[5] == '1', {}
 
 -- Whether a job that waits could run now.
@@ -229,7 +235,8 @@ function triggers.watches()
   return triggers.list
 end
 
--- The drain that put in a job with this key. The job is not of the group that it watches, whichever drain watches that.
+-- The completion trigger that enqueued the job with this key. The job does not belong to the group that the
+-- trigger watches, whichever trigger watches that group.
 function triggers.maker(own)
   local name = string.match(own or '', '^trigger/([^/]+)/')
   return name and triggers.watches() and triggers.by_name[name]
@@ -239,7 +246,8 @@ function triggers.watch_the_same(one, other)
   return one and other and one.kind == other.kind and one.of == other.of
 end
 
--- A job of this type held drains and holds them no more: those that do not wait for retries (`frees`), those that do (`frees_too`).
+-- Marks completion triggers that a job of this type kept waiting and keeps waiting no more: those that do not
+-- wait for retries (`frees`), those that do (`frees_too`).
 function triggers.mark(type, group, own, frees, frees_too)
   local what = digits(type) .. (frees and 'a' or '') .. (frees_too and 'b' or '')
   if not triggers.is_any or (triggers.known[what] and not group and not own) then
@@ -257,7 +265,7 @@ function triggers.mark(type, group, own, frees, frees_too)
   triggers.known[what] = triggers.known[what] or not (group or own)
 end
 
--- A job ends: `held` is whether it ran or could have.
+-- Records that a job ends: `held` says whether it ran or could have run.
 function triggers.ended(job, held)
   local group = note(job, 'group')
   if group then
@@ -266,7 +274,8 @@ function triggers.ended(job, held)
   triggers.mark(job.type, group, note(job, 'key'), held, true)
 end
 
--- A job waits: notes by when it holds the drains of its group, and marks those that it held until now.
+-- Records that a job waits: stores from when it keeps the triggers of its group waiting, and marks those that
+-- it kept waiting until now.
 function triggers.waits(job, held)
   local group, own = note(job, 'group'), note(job, 'key')
   local could_run = triggers.could_run(job)
@@ -277,7 +286,7 @@ function triggers.waits(job, held)
   if held and not could_run then
     triggers.mark(job.type, group, own, true, false)
   end
-  -- A look takes those out that have ended, and this one may have been a dead letter.
+  -- An evaluation removes jobs that have ended from the set, and this job may have been a dead letter.
   local maker = string.match(own or '', '^trigger/([^/]+)/')
   if maker then
     write('SADD', key('trigger_jobs:') .. maker, job.id)
@@ -319,13 +328,14 @@ local function gate_of(job)
   return job.stage == 'u' and SUSPECT or ''
 end
 
--- Takes a job away from behind a gate. If it was the last, the gate goes off the list with the answer.
+-- Removes a job from behind a gate. If it was the last, the gate is removed from the list when the script
+-- answers.
 local function leave_gate(gate, id)
   write('ZREM', key('gate:') .. gate, id)
   gates_left[gate] = true
 end
 
--- Takes a waiting job away from where it stands. Whoever calls saves or deletes it.
+-- Removes a waiting job from the set that lists it. The caller saves or deletes the job.
 local function leave_waiting(job)
   job.could_run = triggers.could_run(job)
   if job.stage == 'p' then
@@ -351,7 +361,7 @@ local function leave_waiting(job)
   end
 end
 
--- The gate that core gives to a job because of what happened to it.
+-- The gate that core gives to a job because of its crashes.
 local function gate_by_history(job)
   return job.crashes > 0 and GATE_AFTER_CRASH or GATE_WITHOUT_CRASH
 end

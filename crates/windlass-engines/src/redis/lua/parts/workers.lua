@@ -1,6 +1,6 @@
--- workers: what scripts about workers share.
+-- workers: functions that scripts about workers share.
 
--- Those of these jobs that a worker runs and that were asked to stop: ids and tokens in turn.
+-- The jobs among these that a worker runs and that were requested to stop: ids and tokens in turn.
 local function fences_to_stop(worker, ids)
   local fences = {}
   table.sort(ids)

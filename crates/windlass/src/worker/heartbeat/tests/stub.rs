@@ -1,4 +1,4 @@
-//! A store in some kind of trouble, with answers only to what the heart asks.
+//! A store that fails in one way, and answers only the calls of the heartbeat thread.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -37,18 +37,18 @@ pub(super) enum Stub {
     Hangs,
     /// Every worker is dead, and no new one can be registered.
     SaysDead {
-        /// Told of each try to register.
+        /// Notified of each attempt to register.
         tried: Arc<Notify>,
     },
-    /// So many heartbeats are answered by "dead", then all is well.
+    /// The number of heartbeats that are answered by "dead"; after them the store works.
     SaysDeadFor(AtomicU32),
-    /// All is well, and each heartbeat is told that this job was asked to stop.
+    /// The store works, and the answer to each heartbeat says that this job was asked to stop.
     TellsToStop(Fence),
-    /// All is well, and a job was asked to stop, which no heartbeat is told.
+    /// The store works, and a job was asked to stop, which no heartbeat reports.
     AskedToStop {
-        /// Which.
+        /// The job.
         job: Fence,
-        /// How often the store was asked.
+        /// How often the store was queried.
         questions: Arc<AtomicU32>,
     },
 }
@@ -65,34 +65,34 @@ fn beat(dead_for: &AtomicU32) -> Liveness {
 #[async_trait]
 impl Engine for Stub {
     fn info(&self) -> EngineInfo {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn now(&self) -> Result<Timestamp> {
         Ok(Timestamp::EPOCH)
     }
     async fn declare(&self, _: Declaration) -> Result<()> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn enqueue(&self, _: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn receipt(&self, _: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn ask(&self, _: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn claim(&self, _: ClaimRequest) -> Result<ClaimAnswer> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn peek(&self, _: &[QueueName], _: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn settle(&self, _: Vec<Settlement>) -> Result<Vec<Settled>> {
         Err(unavailable())
     }
     async fn report(&self, _: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn register(&self, _: WorkerCard) -> Result<()> {
         match self {
@@ -125,19 +125,19 @@ impl Engine for Stub {
         Ok(())
     }
     async fn workers(&self) -> Result<Vec<WorkerSighting>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn rescue(&self, _: RescueRequest) -> Result<Rescued> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn sweep(&self, _: u32) -> Result<BatchDone> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn prune(&self, _: u32) -> Result<BatchDone> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     fn on_hint(&self, _: Weak<dyn HintListener>) {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
 }
 
@@ -149,94 +149,94 @@ impl windlass_core::lease::Leases for Stub {}
 #[async_trait]
 impl Schedules for Stub {
     async fn schedules(&self, _: &WhichSchedules) -> Result<SchedulesRead> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn change_schedules(&self, _: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
 }
 
 #[async_trait]
 impl CompletionTriggers for Stub {
     async fn triggers(&self, _: &WhichTriggers) -> Result<TriggersRead> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn change_triggers(&self, _: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn fire_triggers(&self, _: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
 }
 
 #[async_trait]
 impl Rollups for Stub {
     async fn append_samples(&self, _: &[Sample]) -> Result<()> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn rollup_input(&self, _: u32) -> Result<RollupInput> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn rollups_of(&self, _: &[RollupKey]) -> Result<RollupsRead> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn apply_rollup(&self, _: &RollupChange) -> Result<RollupOutcome> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn rollups(&self, _: &RollupsRequest) -> Result<RollupsRead> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn forget_rollups(&self, _: Duration, _: u32) -> Result<BatchDone> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
 }
 
 #[async_trait]
 impl Admin for Stub {
     async fn job(&self, _: JobId) -> Result<Option<StoredJob>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn attempts(&self, _: JobId) -> Result<Vec<StoredAttempt>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn list(&self, _: ListRequest) -> Result<Vec<StoredJob>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn types(&self) -> Result<Vec<TypeStatus>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn cancel(&self, _: JobId, _: &str) -> Result<CancelAnswer> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn retry(&self, _: JobId) -> Result<RetryAnswer> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn discard(&self, _: JobId) -> Result<Changed> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn set_priority(&self, _: JobId, _: Priority) -> Result<Changed> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn pause(&self, _: &QueueName, _: Option<&str>, _: Option<Duration>) -> Result<Changed> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn resume(&self, _: &QueueName) -> Result<Changed> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn set_shut(&self, _: &QueueName, _: bool) -> Result<Changed> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn purge(&self, _: &QueueName, _: u32) -> Result<BatchDone> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
     async fn head_of(&self, _: &TypeName, _: &OrderingKey) -> Result<Option<JobId>> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
 
     async fn open_gate(&self, _: &Gate, _: u32) -> Result<BatchDone> {
-        unreachable!("the heart does not ask this")
+        unreachable!("the heartbeat thread does not call this")
     }
 }

@@ -1,4 +1,4 @@
-//! While a deep backlog flows, two claims are under way, and nothing of either is lost.
+//! While a deep backlog flows, two claims are in flight, and no job of either is lost.
 
 use std::collections::HashSet;
 
@@ -6,12 +6,12 @@ use super::*;
 
 const FAST: Duration = Duration::from_micros(1);
 
-/// A pool that has seen one fast job end and then more than it could take: two claims are under way.
+/// A pool that has seen one fast job end and then more jobs than it could take: two claims are in flight.
 fn flowing() -> (Bench, ClaimRequest, ClaimRequest) {
     let mut bench = Bench::new();
     let request = bench.claim();
     let first = claims(bench.answer(&request, 3, MORE));
-    assert!(first.is_empty(), "all slots are busy, and nobody knows yet how fast they are");
+    assert!(first.is_empty(), "all slots are busy, and their speed is not known yet");
     let fences: Vec<_> = bench.pool.running.keys().copied().collect();
     let mut under_way: Vec<_> = fences.into_iter().flat_map(|fence| claims(bench.end(fence, FAST))).collect();
     let big = under_way.remove(0);
@@ -23,7 +23,7 @@ fn flowing() -> (Bench, ClaimRequest, ClaimRequest) {
     (bench, under_way.remove(0), under_way.remove(0))
 }
 
-/// Everything that waits in the pool runs; claims that are sent meanwhile are collected.
+/// Runs every job that waits in the pool, and collects the claims that are sent meanwhile.
 fn run_all(bench: &mut Bench, under_way: &mut Vec<ClaimRequest>) {
     while let Some(fence) = bench.pool.running.keys().next().copied() {
         let effects = bench.end(fence, FAST);
@@ -52,7 +52,8 @@ fn one_that_brings_less_ends_the_flow_and_the_other_is_still_waited_for() {
     assert!(!bench.pool.has_ended(), "the first may bring jobs");
     let effects = bench.answer(&first, 2, NOTHING);
     assert_eq!(starts(&effects).len(), 2);
-    // It was sent before an answer that spoke of more, and may not have seen all of it; so one more look follows.
+    // This claim was sent before an answer that reported more due jobs, and may not have seen all of them;
+    // so one more claim follows.
     let last = claims(effects).remove(0);
     assert!(claims(bench.answer(&last, 0, NOTHING)).is_empty());
 }
@@ -116,7 +117,7 @@ fn a_suspect_is_claimed_although_the_backlog_never_ends() {
     assert_eq!(next[0].suspects, Suspects::One { crashes_max: u32::MAX });
 }
 
-/// A pool of which so many jobs have just ended, and what it sends of them.
+/// A pool in which this many jobs have just ended, and the batches that it sends.
 fn ended(count: u32) -> (Bench, Vec<Vec<Settlement>>) {
     let mut bench = Bench::new();
     bench.pool.set_concurrency(count);
@@ -155,7 +156,7 @@ fn where_many_jobs_end_a_second_batch_does_not_wait_for_the_first_and_a_third_do
     assert_eq!(
         sizes(&batches(&more.settle_answered(applied(1_000)))),
         [600],
-        "as soon as one of them is answered"
+        "as soon as one of the batches is answered"
     );
     assert!(batches(&bench.settle_answered(applied(900))).is_empty());
     assert_eq!(bench.pool.held(), 0);
@@ -194,7 +195,7 @@ fn after_one_of_two_batches_failed_its_half_goes_without_waiting_for_the_others_
     bench.now = bench.pool.wake_at();
     let again = batches(&bench.effects());
     assert_eq!((again.len(), fences(&again[0])), (1, fences(&sent[0][..500])));
-    assert_eq!(bench.pool.wake_at(), Moment::MAX, "of those that may fail again, one at a time");
+    assert_eq!(bench.pool.wake_at(), Moment::MAX, "of the batches that may fail again, one at a time");
     let other = bench.sent.pop_front().unwrap();
     let effects = bench.on(Event::SettleAnswered(other, applied(1_000)));
     assert!(batches(&effects).is_empty(), "the half is not answered yet");

@@ -1,4 +1,4 @@
-//! Somebody else has a row locked, and for long: the pool neither stops nor spins.
+//! Another transaction has a row locked, and for long: the pool neither stops nor spins.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn what_is_due_and_cannot_be_had_is_asked_for_again_after_a_pause_that_grows() {
     }
     assert_eq!(pauses, [20, 40, 80, 160, 250, 250, 250]);
     bench.on(Event::Drain);
-    assert!(!bench.pool.has_ended(), "something is due");
+    assert!(!bench.pool.has_ended(), "a job is due");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! What is claimed before a slot is free for it, and what becomes of it when none gets free.
+//! Jobs that are claimed before a slot is free for them, and what happens to them when no slot becomes free.
 
 use super::*;
 
-/// A pool whose handlers were fast, with so many jobs that wait for a slot.
+/// A pool whose handlers were fast, with this number of jobs that wait for a slot.
 fn with_waiting(jobs: u32) -> (Bench, Vec<Fence>) {
     let mut bench = Bench::new();
     let request = bench.claim();
@@ -21,7 +21,7 @@ fn fast_jobs_are_prefetched_and_slow_ones_are_not() {
     let request = bench.claim();
     let effects = bench.answer(&request, 3, MORE);
     let effects = bench.end(starts(&effects)[0], Duration::from_millis(5));
-    // Ten of 5 ms in 50 ms on each of three slots, and one free slot.
+    // Ten jobs of 5 ms in 50 ms on each of three slots, and one free slot.
     assert_eq!(claims(effects)[0].limit, 31);
 }
 
@@ -37,7 +37,7 @@ fn what_waits_for_half_a_second_goes_back_and_nothing_more_is_prefetched() {
     let back: Vec<_> = settled(&effects).iter().map(|settlement| settlement.transition.clone()).collect();
     assert_eq!(back, [Transition::Release { started: false }, Transition::Release { started: false }]);
     bench.settle_answered(Ok(vec![Settled::Applied; 2]));
-    assert!(claims(bench.on(Event::Hint)).is_empty(), "it would have the same jobs again");
+    assert!(claims(bench.on(Event::Hint)).is_empty(), "it would claim the same jobs again");
     let effects = bench.end(running[0], SECOND);
     assert_eq!(claims(effects)[0].limit, 1, "one for the slot, and none to wait");
 }
@@ -57,7 +57,7 @@ fn what_waits_because_the_store_takes_no_ends_stays_until_it_has_had_its_time() 
     assert_eq!(settled(&effects).iter().filter(is_back).count(), 0);
     bench.now = GIVE_BACK_AFTER * 3;
     let effects = bench.settle_answered(Ok(vec![Settled::Applied; settled(&effects).len()]));
-    assert_eq!(settled(&effects).iter().filter(is_back).count(), 0, "the store takes ends again");
+    assert_eq!(settled(&effects).iter().filter(is_back).count(), 0, "the store accepts ends again");
     while !bench.sent.is_empty() {
         bench.settle_answered(Ok(vec![Settled::Applied]));
     }

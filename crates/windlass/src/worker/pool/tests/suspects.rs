@@ -1,4 +1,4 @@
-//! Suspects run alone, and a pool keeps their place until the store has heard how they ended.
+//! Suspects run alone, and a pool keeps their place until the store has their end.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn while_one_job_with_two_crashes_is_held_no_other_is_claimed_in_the_process() {
         "asking again at once would be busy polling"
     );
     one.end(running[0], SECOND);
-    assert_eq!(quarantine.shared().enter(), 1, "a process that dies now would be charged to it too");
+    assert_eq!(quarantine.shared().enter(), 1, "the death of the process would now be charged to the suspect too");
     one.settle_answered(Ok(vec![Settled::Applied]));
     other.now = other.pool.wake_at();
     let look = other.claim();
@@ -76,7 +76,7 @@ fn a_suspect_that_is_given_back_frees_its_place() {
     bench.pool.on(Event::ClaimAnswered(suspect.token, Ok(answer)), bench.now);
     assert_eq!(quarantine.shared().enter(), 1);
     bench.on(Event::LeaseRanOut);
-    assert_eq!(quarantine.shared().enter(), 1, "the store has not heard of it");
+    assert_eq!(quarantine.shared().enter(), 1, "the store does not have its end yet");
     bench.settle_answered(Ok(vec![Settled::Applied]));
     assert_eq!(quarantine.shared().enter(), u32::MAX);
 }
@@ -98,5 +98,5 @@ fn a_drain_does_not_end_while_a_suspect_waits_for_the_place_of_another() {
     bench.now = bench.pool.wake_at();
     let look = bench.claim();
     bench.answer(&look, 0, NOTHING);
-    assert!(bench.pool.has_ended(), "somebody else took it");
+    assert!(bench.pool.has_ended(), "another worker took it");
 }
