@@ -10,6 +10,7 @@ macro_rules! every_behaviour {
             $($argument),*;
             enqueue:
                 a_new_job_is_ready a_new_job_has_done_nothing_yet every_field_of_a_new_job_is_kept
+                where_a_job_comes_from_is_known_until_its_history_ends
                 a_claim_hands_out_the_job_as_it_is_stored
                 a_delayed_job_is_scheduled_and_ready_exactly_when_due
                 a_job_for_an_instant_in_the_past_is_ready_and_keeps_its_instant

@@ -41,6 +41,7 @@ pub async fn every_field_of_a_new_job_is_kept(h: &Harness) {
     assert_eq!(job.expires_at, Some(h.now().plus(minutes(50))));
     assert_eq!((&job.key, &job.correlation, &job.tags), (&new.key, &new.correlation, &new.tags));
     assert_eq!((&job.ordering_key, &job.fairness_key), (&new.ordering_key, &new.fairness_key));
+    assert_eq!(job.provenance, new.provenance);
     assert_eq!((&job.group, &job.retry, job.timeout), (&new.group, &new.retry, new.timeout));
 }
 
@@ -49,6 +50,20 @@ pub async fn a_claim_hands_out_the_job_as_it_is_stored(h: &Harness) {
     h.advance(minutes(5));
     let claimed = h.claim_one().await;
     assert_eq!(claimed.job, h.record(id).await.job);
+}
+
+pub async fn where_a_job_comes_from_is_known_until_its_history_ends(h: &Harness) {
+    let job = NewJob { provenance: provenance(), ..work() };
+    let [succeeds, dies] = [h.enqueue(job.clone()).await, h.enqueue(job).await];
+    let claimed = h.claim(2).await;
+    assert_eq!(claimed.iter().filter(|claimed| claimed.job.provenance == provenance()).count(), 2);
+    h.succeed(&claimed[0]).await;
+    h.bury(&claimed[1]).await;
+    for (id, phase) in [(succeeds, Phase::Succeeded), (dies, Phase::Dead)] {
+        assert_eq!((h.record(id).await.job.provenance, h.phase_of(id).await), (provenance(), phase));
+    }
+    h.engine.retry(dies).await.expect(UP);
+    assert_eq!(h.record(dies).await.job.provenance, provenance());
 }
 
 fn job_with_everything(h: &Harness) -> NewJob {
@@ -64,6 +79,7 @@ fn job_with_everything(h: &Harness) -> NewJob {
         ordering_key: Some(OrderingKey::parse("account:7").expect("a plain name")),
         fairness_key: Some(FairnessKey::parse("tenant:42").expect("a plain name")),
         correlation: Some(CorrelationId::parse("event-7").expect("a plain id")),
+        provenance: provenance(),
         tags: ["one", "two"].map(|tag| Tag::parse(tag).expect("a plain tag")).to_vec(),
         group: Some(GroupName::parse("import 3").expect("a plain group")),
         retry: Some(RetryPolicy::Fixed { every: secs(7), attempts: 9 }),

@@ -114,6 +114,7 @@ pub async fn a_schedule_is_kept_as_it_was_declared(h: &Harness) {
             tags: vec![Tag::parse("übernacht").expect("a plain tag")],
             timeout: Some(Duration::from_secs(90)),
             retry: Some(RetryPolicy::default().with_attempts(2)),
+            provenance: provenance(),
             ..JobTemplate::new(type_name(WORK))
         },
         catch_up: CatchUp {

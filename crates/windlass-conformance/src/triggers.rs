@@ -154,6 +154,7 @@ pub async fn a_trigger_is_kept_as_it_was_declared(h: &Harness) {
             priority: Some(level(2)),
             tags: vec![Tag::parse("übernacht").expect("a plain tag")],
             timeout: Some(secs(90)),
+            provenance: provenance(),
             ..JobTemplate::new(type_name(WORK))
         },
         wait_for_retries: true,

@@ -70,5 +70,8 @@ async fn a_day_of_the_history_that_is_made_meanwhile_buries_no_job() {
     let (job, ()) = tokio::join!(h.succeed(&claimed), days_are_there);
 
     assert_eq!(h.phase_of(job).await, Phase::Succeeded);
-    observer.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("no session uses the schema");
+    observer
+        .batch_execute(&format!("DROP SCHEMA {schema} CASCADE"))
+        .await
+        .expect("no session uses the schema");
 }

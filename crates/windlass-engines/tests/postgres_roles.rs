@@ -190,7 +190,7 @@ async fn do_everything(engine: &PostgresEngine) {
     assert_eq!(engine.set_shut(&queue(), true).await.unwrap(), Changed::Done);
     assert_eq!(engine.set_shut(&queue(), false).await.unwrap(), Changed::Done);
     fairness_key(engine, worker).await;
-    aggregate(engine).await;
+    roll_up_samples(engine).await;
     schedule(engine).await;
     trigger(engine, worker).await;
     engine.sweep(100).await.unwrap();
@@ -228,7 +228,7 @@ async fn fairness_key(engine: &PostgresEngine, worker: WorkerId) {
 }
 
 /// What happened is told, folded, read and forgotten.
-async fn aggregate(engine: &PostgresEngine) {
+async fn roll_up_samples(engine: &PostgresEngine) {
     let sample = Sample { ago: Duration::ZERO, text: format!("{} {} 1 a1 a1\n", queue(), kind()) };
     engine.append_samples(&[sample]).await.unwrap();
     let roll_up = roll_up(engine.rollup_input(10).await.unwrap()).expect("something was seen");

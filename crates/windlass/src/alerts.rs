@@ -102,9 +102,9 @@ impl fmt::Display for Alert {
             Self::UnreadableTrigger { .. } => {
                 f.write_str("a completion trigger cannot be read, and so it does not fire")
             }
-            Self::StartedOver { .. } => {
-                f.write_str("the store no longer knows this worker; the worker goes on under another identity")
-            }
+            Self::StartedOver { .. } => f.write_str(
+                "the store no longer knows this worker; the worker goes on under another identity",
+            ),
         }
     }
 }
@@ -192,7 +192,10 @@ mod tests {
             tokio::spawn(tokio::net::TcpStream::connect(address));
         })));
         std::thread::spawn(move || alerts.raise(&unfit())).join().unwrap();
-        tokio::time::timeout(Duration::from_secs(30), pager.accept()).await.expect("the hook connects").unwrap();
+        tokio::time::timeout(Duration::from_secs(30), pager.accept())
+            .await
+            .expect("the hook connects")
+            .unwrap();
     }
 
     #[tokio::test]

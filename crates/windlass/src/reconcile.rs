@@ -221,7 +221,8 @@ mod tests {
         let handlers = Handlers::new(()).handle(work);
         let mut worker = Worker::start(Arc::clone(engine), handlers, options).await.unwrap();
         worker.stop().await;
-        ["schedule", "trigger"].map(|what| heard.lines_with(&format!("a stored {what} is not declared")))
+        ["schedule", "completion trigger"]
+            .map(|what| heard.lines_with(&format!("a stored {what} is not declared")))
     }
 
     #[tokio::test]

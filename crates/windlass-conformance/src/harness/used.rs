@@ -37,8 +37,8 @@ impl Used {
 
 const WAITS: &str = "it counts all waiting jobs of a queue, and a job waits there already";
 const COUNTS_WHAT_WAITS: &[(&str, &str)] = &[
-    ("ordering_key::a_purge_ends_the_whole_ordering_key_and_the_next_one_starts_anew", WAITS),
-    ("ordering_key::who_waits_in_line_is_parked_and_uses_no_attempt", WAITS),
+    ("ordering_keys::a_purge_ends_the_whole_ordering_key_and_the_next_one_starts_anew", WAITS),
+    ("ordering_keys::who_waits_in_line_is_parked_and_uses_no_attempt", WAITS),
 ];
 
 const GONE: &str = "it reads a job that has ended and was deleted";
@@ -55,8 +55,8 @@ const READ_AFTER_THE_END: &[(&str, &str)] = &[
     ("fence::an_end_after_the_lease_but_before_a_rescue_is_taken", GONE),
     ("fence::one_stale_end_in_a_batch_spoils_no_other", GONE),
     ("fence::the_current_owner_ends_the_job_after_a_stale_try", GONE),
-    ("ordering_key::a_running_head_that_is_cancelled_lets_the_next_go_when_it_ends", GONE),
-    ("ordering_key::one_that_expires_in_line_is_passed_over", GONE),
+    ("ordering_keys::a_running_head_that_is_cancelled_lets_the_next_go_when_it_ends", GONE),
+    ("ordering_keys::one_that_expires_in_line_is_passed_over", GONE),
 ];
 
 impl Harness {

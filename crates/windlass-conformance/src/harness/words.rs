@@ -11,6 +11,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{Key, QueueName, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
+use windlass_core::provenance::Provenance;
 use windlass_core::settle::Settled;
 
 use super::{FLEETING, KEPT, OTHER_WORK, SMALL_WORK, WORK};
@@ -43,6 +44,17 @@ pub fn key(text: &str) -> Key {
 /// Creates a priority.
 pub fn level(number: i64) -> Priority {
     Priority::new(number).expect("behaviours use priorities from 0 to 10")
+}
+
+/// A provenance with every field.
+pub fn provenance() -> Provenance {
+    let mut provenance = Provenance::default();
+    for field in Provenance::FIELDS {
+        // Has the form of a trace context, which a cause may have, too.
+        let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        provenance.set(field, text).expect("it has the form of each");
+    }
+    provenance
 }
 
 /// Creates a plain job of type [`WORK`].

@@ -130,7 +130,7 @@ pub(super) fn answered(
 ) -> EnqueueAnswer {
     match (answer, id.map(JobId)) {
         ("new", Some(id)) => EnqueueAnswer::New(id),
-        ("kept", Some(id)) => EnqueueAnswer::Duplicate(id),
+        ("duplicate", Some(id)) => EnqueueAnswer::Duplicate(id),
         ("replaced", Some(id)) => EnqueueAnswer::Replaced(id),
         ("revived", Some(id)) => EnqueueAnswer::Revived(id),
         _ => {

@@ -92,8 +92,12 @@ impl Patient {
                 }
             }
         }
-        let unreachable =
-            || why.map_or_else(|| StoreError::Unreachable("the URL names no server".to_owned()), StoreError::from);
+        let unreachable = || {
+            why.map_or_else(
+                || StoreError::Unreachable("the URL names no server".to_owned()),
+                StoreError::from,
+            )
+        };
         found.map(|patient| (patient, away)).ok_or_else(unreachable)
     }
 
@@ -173,7 +177,11 @@ impl Silence {
 
     /// The server answered, but its answer lacks the requested value.
     fn left_out() -> Self {
-        Self { why: "the value is missing in the server's answer".to_owned(), code: String::new(), is_passing: false }
+        Self {
+            why: "the value is missing in the server's answer".to_owned(),
+            code: String::new(),
+            is_passing: false,
+        }
     }
 
     fn is_denied(&self) -> bool {
@@ -186,7 +194,9 @@ fn unread(about: &'static str, command: &str, silence: &Silence) -> Finding {
     let found = format!("not examined: {command} failed ({})", silence.why);
     let advice = match silence.is_denied() {
         true => format!("grant this user {command}, and run doctor again"),
-        false => "check it with the server's own tools, or run doctor again once the server reports it".to_owned(),
+        false => {
+            "check it with the server's own tools, or run doctor again once the server reports it".to_owned()
+        }
     };
     Finding::new(about, Grade::Unread, found, advice)
 }

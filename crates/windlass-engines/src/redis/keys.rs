@@ -55,7 +55,7 @@ const TAKEN: [&str; 55] = [
     "lines",
     "rollup_samples",
     "rollup_watermark",
-    "minutes",
+    "rollups",
     "notes",
     "parked",
     "pauses",

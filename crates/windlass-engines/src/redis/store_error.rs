@@ -179,7 +179,9 @@ fn refused(error: &RedisError) -> EngineError {
             ),
         },
         "MISCONF" => EngineError::Full {
-            why: format!("Redis cannot write its data to disk ({said}); free space or fix the disk, then it continues by itself"),
+            why: format!(
+                "Redis cannot write its data to disk ({said}); free space or fix the disk, then it continues by itself"
+            ),
         },
         "NOAUTH" | "WRONGPASS" => unusable("check user and password of the Redis URL"),
         "NOPERM" => unusable("grant this user the commands and keys that docs/engines/redis.md lists"),

@@ -56,7 +56,11 @@ async fn an_engine_whose_primary_is_not_there_starts_with_the_spool_and_finds_th
     spool(&engine, job(1)).await;
     primary.come_back();
     until_replayed(&engine).await;
-    assert_eq!(payloads(&*primary.store).await, [1], "and the declarations made meanwhile are declared there");
+    assert_eq!(
+        payloads(&*primary.store).await,
+        [1],
+        "and the declarations made meanwhile are declared there"
+    );
 }
 
 #[tokio::test]
@@ -225,7 +229,11 @@ async fn a_spool_learns_which_queues_are_paused_and_shut() {
     let learned = spool.queues().await.unwrap().remove(0);
     assert_eq!((learned.pause.unwrap().reason.as_deref(), learned.shut), (Some("repairs"), true));
     engine.resume(&crate::place::queue()).await.unwrap();
-    assert_eq!(spool.queues().await.unwrap()[0].pause, None, "and an act on this engine applies to both stores");
+    assert_eq!(
+        spool.queues().await.unwrap()[0].pause,
+        None,
+        "and an act on this engine applies to both stores"
+    );
 }
 
 #[tokio::test]

@@ -11,9 +11,12 @@ use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
-use windlass_core::names::{CorrelationId, FairnessKey, GroupName, PriorityLabel, QueueName, Tag, TypeName};
+use windlass_core::names::{
+    Cause, CorrelationId, FairnessKey, GroupName, PriorityLabel, QueueName, Tag, TraceContext, TypeName,
+};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
+use windlass_core::provenance::Provenance;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::spool::{BatchMost, Following, LeftOut, Spool, as_new};
@@ -54,6 +57,12 @@ async fn a_job_is_replayed_with_everything_that_its_caller_gave_it() {
         expires: Some(When::In(Duration::from_secs(7_200))),
         fairness_key: Some(FairnessKey::parse("tenant:42").unwrap()),
         correlation: Some(CorrelationId::parse("order-7").unwrap()),
+        provenance: Provenance {
+            caused_by: Some(Cause::parse("user:42").unwrap()),
+            trace_context: Some(
+                TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap(),
+            ),
+        },
         tags: vec![Tag::parse("blue").unwrap()],
         group: Some(GroupName::parse("batch").unwrap()),
         retry: Some(RetryPolicy::Fixed { every: Duration::from_secs(9), attempts: 4 }),
@@ -73,7 +82,10 @@ async fn a_job_is_replayed_with_everything_that_its_caller_gave_it() {
         (When::In(here), When::In(there)) => there.checked_sub(here).expect("the job is not early"),
         other => panic!("expected spans, got {other:?}"),
     };
-    assert!(late(here.when, there.when) < Duration::from_secs(60), "apart from the difference of the two clocks");
+    assert!(
+        late(here.when, there.when) < Duration::from_secs(60),
+        "apart from the difference of the two clocks"
+    );
     assert!(late(here.expires.unwrap(), there.expires.unwrap()) < Duration::from_secs(60));
     assert_eq!(NewJob { when: there.when, expires: there.expires, ..here }, there);
 }
@@ -147,8 +159,10 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
         clock.advance(RECEIPT_TTL - Duration::from_secs(1));
         let engine = primary.with(spool, quick()).await;
         let expected = if copied { 3 } else { 1 };
-        until(&engine, "all jobs that may move are replayed", async || payloads(&*primary.store).await.len() == expected)
-            .await;
+        until(&engine, "all jobs that may move are replayed", async || {
+            payloads(&*primary.store).await.len() == expected
+        })
+        .await;
         if !copied {
             assert_eq!((payloads(&*primary.store).await, status(&engine).await.uncertain), (vec![2], 2));
             engine.retry(ids[0]).await.unwrap();

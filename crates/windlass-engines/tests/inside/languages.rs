@@ -71,7 +71,7 @@ async fn python_puts_jobs_in_together_with_its_own_writes() {
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["many"], serde_json::json!([[1, "new"], [2, "kept"], [3, "refused"]]));
+    assert_eq!(told["many"], serde_json::json!([[1, "new"], [2, "duplicate"], [3, "refused"]]));
     assert_eq!(told["refused"]["code"], "WL001");
     assert!(told["refused"]["hint"].as_str().unwrap().contains("windlass type register nope"), "{told}");
     let job = engine.job(JobId(told["one"].as_i64().unwrap())).await.unwrap().unwrap().job;

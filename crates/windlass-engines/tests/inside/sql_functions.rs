@@ -52,6 +52,7 @@ async fn every_argument_reaches_the_job() {
         delay => '5 minutes', expires_in => '50 minutes', key => 'k', key_scope => 'while-live-or-dead',
         on_conflict => 'revive', correlation_id => 'event-7', job_group => 'import 3', tags => '{one,two}',
         label => 'Soonish', timeout => '90 s', retry => '{"policy": "fixed", "every": "7s", "attempts": 9}',
+        caused_by => 'user:42', trace_context => '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
         request_id => '00000000-0000-0000-0000-000000000007'"#;
     let id = call(&place, &client, text).await;
     let job = job(&engine, id).await;
@@ -61,6 +62,8 @@ async fn every_argument_reaches_the_job() {
     assert_eq!(job.expires_at.unwrap().since(job.enqueued_at), Duration::from_secs(3_000));
     assert_eq!(job.key, Some(KeyClaim::backfill(Key::parse("k").unwrap())));
     assert_eq!((job.correlation.unwrap().as_str(), job.group.unwrap().as_str()), ("event-7", "import 3"));
+    let provenance = [Some("user:42"), Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")];
+    assert_eq!(job.provenance.entries().map(|(_, text)| text), provenance);
     assert_eq!(job.tags.iter().map(|tag| tag.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!((job.label.unwrap().as_str(), job.timeout), ("soonish", Some(Duration::from_secs(90))));
     assert_eq!(job.retry, Some(RetryPolicy::Fixed { every: Duration::from_secs(7), attempts: 9 }));
@@ -183,7 +186,11 @@ async fn a_job_is_completed_with_its_number_and_token_only() {
     assert_eq!(place.ask(&client, &complete(other)).await, "f");
     let token = place.ask(&client, "SELECT token FROM windlass.delayed_jobs").await;
     assert_eq!(place.ask(&client, &complete(&token)).await, "t");
-    assert_eq!(place.ask(&client, &complete(&token)).await, "f", "only the call that ends the job returns true");
+    assert_eq!(
+        place.ask(&client, &complete(&token)).await,
+        "f",
+        "only the call that ends the job returns true"
+    );
     assert_eq!(place.ask(&client, &complete(other)).await, "f");
     assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
     assert_eq!(succeed(&engine, &claimed).await, windlass_core::settle::Settled::Applied);

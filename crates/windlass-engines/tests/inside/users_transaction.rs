@@ -13,10 +13,11 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, PriorityLabel, Tag};
+use windlass_core::names::{Cause, CorrelationId, GroupName, Key, PriorityLabel, Tag, TraceContext};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
+use windlass_core::provenance::Provenance;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
@@ -126,6 +127,12 @@ fn job_with_everything(now: Timestamp, on_conflict: OnConflict) -> NewJob {
         expires: Some(When::In(Duration::from_micros(3_000_000_003))),
         key: Some(KeyClaim { key: Key::parse("wallet:мережа/1 'q'").unwrap(), scope, on_conflict }),
         correlation: Some(CorrelationId::parse("event-7").unwrap()),
+        provenance: Provenance {
+            caused_by: Some(Cause::parse("user:42").unwrap()),
+            trace_context: Some(
+                TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap(),
+            ),
+        },
         tags: ["one", "zwei \"2\""].map(|tag| Tag::parse(tag).unwrap()).to_vec(),
         group: Some(GroupName::parse("import 3").unwrap()),
         retry: Some(RetryPolicy::Fixed { every: Duration::from_millis(1_500), attempts: 9 }),

@@ -136,7 +136,9 @@ async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that
         "SELECT count(*) FROM pg_stat_activity WHERE query SIMILAR TO '(LISTEN|%pg_notify)%{}%' AND pid <> pg_backend_pid()",
         place.schema
     );
-    eventually("the engine listens on the server that accepts writes", || (second.psql(&listens).unwrap() == "1").then_some(()));
+    eventually("the engine listens on the server that accepts writes", || {
+        (second.psql(&listens).unwrap() == "1").then_some(())
+    });
 }
 
 /// The case after a standby that lagged took over, or after a backup was restored.

@@ -172,14 +172,21 @@ async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_ple
     while !claim(&engine, 2).await.iter().any(|claimed| claimed.job.id.0.to_string() == first) {
         assert!(start.elapsed() < PATIENCE, "the late job was never claimed");
     }
-    assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "other fairness keys still have many jobs");
+    assert!(
+        place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0,
+        "other fairness keys still have many jobs"
+    );
 }
 
 #[tokio::test]
 async fn a_claim_of_one_passes_by_hundreds_of_lines_that_another_process_has_used_up() {
     let place = Place::shared();
     let (engine, other) = (place.ready().await, place.open().await);
-    assert_eq!(claim(&engine, 1).await, [], "from now on the engine remembers the fairness keys of this queue");
+    assert_eq!(
+        claim(&engine, 1).await,
+        [],
+        "from now on the engine remembers the fairness keys of this queue"
+    );
     let jobs: Vec<_> = (0..300).map(|n| of(&format!("s{n:03}"))).collect();
     engine.enqueue(request(jobs)).await.unwrap();
     assert_eq!(claim(&other, 400).await.len(), 300);

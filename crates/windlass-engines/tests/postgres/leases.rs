@@ -60,7 +60,10 @@ async fn a_transaction_under_a_term_keeps_the_next_one_waiting_and_heartbeats_pa
     let heartbeat = Renewal { lease: lease.clone(), metadata: None };
     assert_eq!(engine.renew_leases(&[heartbeat]).await.unwrap(), [Renewed::Kept]);
     assert_eq!(engine.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
-    let next = timeout(PATIENCE, engine.take_leases(&request())).await.expect("the request does not wait for the writer").unwrap();
+    let next = timeout(PATIENCE, engine.take_leases(&request()))
+        .await
+        .expect("the request does not wait for the writer")
+        .unwrap();
     assert_eq!(next, [Taking::Busy], "the next term does not begin");
     writer.batch_execute("COMMIT").await.unwrap();
     take(&engine).await;
@@ -250,13 +253,18 @@ async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
     let named = |duty: &str, worker: Option<u128>| (duty.to_owned(), worker.map(WorkerId::from_random));
     // The page says how to query the locks in SQL.
     let page = include_str!("../../../../docs/coordination.md");
-    let by_hand = page.split("```sql").nth(1).and_then(|rest| rest.split("```").next()).expect("the page has a query");
+    let by_hand =
+        page.split("```sql").nth(1).and_then(|rest| rest.split("```").next()).expect("the page has a query");
     assert!(place.sql(by_hand).starts_with("totals|"), "{}", place.sql(by_hand));
     lock(&one, 2, "rest").await;
     assert_eq!(owners(&other).await, [named("rest", Some(2)), named("totals", Some(1))], "of one session");
     place.sql(&format!("SELECT pg_terminate_backend({session})"));
     lock(&other, 3, "totals").await;
-    assert_eq!(owners(&one).await, [named("rest", None), named("totals", Some(3))], "the locks went with the session");
+    assert_eq!(
+        owners(&one).await,
+        [named("rest", None), named("totals", Some(3))],
+        "the locks went with the session"
+    );
     other
         .unlock_duties(WorkerId::from_random(3), &[DutyName::parse("totals").unwrap()])
         .await

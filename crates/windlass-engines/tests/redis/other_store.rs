@@ -36,7 +36,11 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
     let answers = engine.enqueue(request(1)).await.unwrap();
     assert!(answers[0].job().is_ok(), "queues and types are declared again: {answers:?}");
     assert_one_alarm(&place, "the store was replaced: the data of the former store");
-    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "the earlier jobs are gone, and not counted");
+    assert_eq!(
+        engine.queues().await.unwrap()[0].counts.ready,
+        1,
+        "the earlier jobs are gone, and not counted"
+    );
     let lease = card(WORKER).lease;
     assert_eq!(
         engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
@@ -289,7 +293,11 @@ async fn no_number_is_given_again_that_somebody_knows_who_was_not_the_first_to_n
         worker.extend(beat).await.unwrap();
     })
     .await;
-    assert_eq!(once_it_is_back(async || worker.extend(beat).await).await, Liveness::Dead, "the worker has noticed");
+    assert_eq!(
+        once_it_is_back(async || worker.extend(beat).await).await,
+        Liveness::Dead,
+        "the worker has noticed"
+    );
     let request = request(1);
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
     assert!(answers[0].job().unwrap() > last, "{answers:?} was issued before, up to {last:?}");

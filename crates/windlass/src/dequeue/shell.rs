@@ -14,7 +14,7 @@ use windlass_core::limits::TIMEOUT_DEFAULT;
 use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::{AttemptReport, Settled, Settlement};
 
-use super::{Answers, EndError, HELD_MAX, HeldJob, EndSender, WAITERS_MAX, Waiter};
+use super::{Answers, EndError, EndSender, HELD_MAX, HeldJob, WAITERS_MAX, Waiter};
 use crate::client::Client;
 use crate::duties::prepare::Prepared;
 use crate::duties::shell::DutiesThread;

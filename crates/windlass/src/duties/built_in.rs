@@ -46,12 +46,12 @@ const SCHEDULES: &str = "schedules";
 /// could evaluate them.
 const TRIGGERS: &str = "triggers";
 /// Rolls up the statistics of each minute.
-const AGGREGATE: &str = "aggregate";
+const ROLLUPS: &str = "rollups";
 /// Watches workers in a process that does not lead the rescue duty.
 const WATCH: &str = "watch";
 
 /// The names that no other duty may have.
-pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, TRIGGERS, AGGREGATE, WATCH];
+pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, TRIGGERS, ROLLUPS, WATCH];
 
 /// The shortest rotation of a maintenance duty: prune runs once a minute.
 pub const MAINTENANCE_ROTATION_MIN: Duration = PRUNE_EVERY;
@@ -147,9 +147,9 @@ pub(crate) fn evaluate_triggers(
 }
 
 /// The duty that rolls up samples and totals, whichever process measured them.
-pub(crate) fn aggregate(engine: &Arc<dyn Engine>, coordination: Coordination, dirty: DirtyFlag) -> Task {
+pub(crate) fn rollups(engine: &Arc<dyn Engine>, coordination: Coordination, dirty: DirtyFlag) -> Task {
     let duty = Arc::new(RollupDuty::new(Arc::clone(engine), dirty));
-    task(AGGREGATE, FOLD_EVERY, coordination, move |context| {
+    task(ROLLUPS, FOLD_EVERY, coordination, move |context| {
         let duty = Arc::clone(&duty);
         async move { duty.run(&context).await }
     })

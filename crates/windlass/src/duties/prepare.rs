@@ -80,8 +80,8 @@ impl Prepared {
                     .triggers
                     .then(|| built_in::evaluate_triggers(engine, maintenance.coordination, alerts.clone()));
                 let tasks = built_in::tasks(engine, maintenance, gates, &mailbox).into_iter();
-                let aggregate = [built_in::aggregate(engine, maintenance.coordination, dirty.clone())];
-                tasks.chain(aggregate).chain(schedules).chain(triggers).chain(own).collect()
+                let rollups = [built_in::rollups(engine, maintenance.coordination, dirty.clone())];
+                tasks.chain(rollups).chain(schedules).chain(triggers).chain(own).collect()
             }
             false => Vec::new(),
         };

@@ -372,9 +372,7 @@ impl PoolPanic {
     /// heartbeats that go on would leave those jobs running for ever. Handlers are ended first, so that
     /// none runs when its job is taken.
     fn end_worker(&self) {
-        tracing::error!(
-            "a pool panicked; this worker ends, and its jobs are rescued when its lease expires"
-        );
+        tracing::error!("a pool panicked; this worker ends, and its jobs are rescued when its lease expires");
         self.heart.fall_silent();
         self.controls.abort_all();
         tell(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });

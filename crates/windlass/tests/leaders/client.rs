@@ -18,7 +18,7 @@ use windlass::types::worker::{Heartbeat, WorkerCard, WorkerId};
 
 /// The duties of Windlass itself, and how often they are done.
 const DUTIES: [(&str, u64); 7] = [
-    ("aggregate", 10),
+    ("rollups", 10),
     ("triggers", 30),
     ("gates", 1),
     ("prune", 60),

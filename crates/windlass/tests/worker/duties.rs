@@ -483,6 +483,6 @@ async fn one_process_does_all_duties_of_windlass_itself_and_takes_back_the_job_o
     let names: Vec<_> = read.leases.iter().map(|lease| lease.duty.as_str()).collect();
     assert_eq!(
         (leaders.len(), names),
-        (1, vec!["aggregate", "triggers", "gates", "prune", "rescue", "schedules", "sweep"])
+        (1, vec!["gates", "prune", "rescue", "rollups", "schedules", "sweep", "triggers"])
     );
 }

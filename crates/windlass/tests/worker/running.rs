@@ -96,14 +96,16 @@ async fn progress_is_kept() {
 }
 
 #[tokio::test]
-async fn a_follow_up_carries_the_correlation_id() {
+async fn a_follow_up_carries_the_correlation_id_and_where_it_comes_from() {
     let mut bench = Bench::start().await;
-    let id = bench.client.enqueue(Act::FollowUp).correlation("order-7").await.unwrap().id;
+    let enqueue = bench.client.enqueue(Act::FollowUp).correlation("order-7").caused_by("user:42");
+    let id = enqueue.await.unwrap().id;
     bench.until(id, Phase::Succeeded).await;
     bench.started().await;
     let (follow_up, _) = bench.started().await;
     let record = bench.until(follow_up, Phase::Succeeded).await;
     assert_eq!(record.job.correlation.unwrap().as_str(), "order-7");
+    assert_eq!(record.job.provenance.caused_by.unwrap().as_str(), "user:42");
 }
 
 /// Failures, snoozes and deaths in between, many slots, and no poll that helps out.

@@ -10,8 +10,10 @@ async fn whoever_wants_a_key_that_is_held_keeps_nobody_without_a_key_waiting() {
     let schema = crate::fresh_schema();
     let bench = Bench::on(crate::open(&schema), WorkerOptions::default()).await;
     let mut psql = Session::start(&crate::url()).expect("psql starts");
-    psql.run(&format!(r#"BEGIN; SELECT {schema}.enqueue('act', '"Succeed"', key => 'held');"#))
-        .expect("it is taken");
+    psql.run(&format!(
+        r#"BEGIN; SELECT {schema}.enqueue('act', '"Succeed"', key => 'held', delay => '1 hour');"#
+    ))
+    .expect("it is taken");
     let wanting: Vec<_> = (0..8)
         .map(|_| {
             let client = bench.client.clone();

@@ -10,7 +10,7 @@ use crate::testing::Shell;
 #[tokio::test]
 async fn an_enqueued_job_is_new_and_shown_in_full() {
     let shell = Shell::with_type().await;
-    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --ordering-key s --fairness-key tenant:42 --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --json";
+    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --ordering-key s --fairness-key tenant:42 --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --caused-by user:42 --trace-context 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 --json";
     assert_eq!(shell.ok(line).await.json(), json!({ "id": 1, "result": "new" }));
     let shown = shell.ok("job show 1 --json").await;
     assert!(shown.out.contains("18446744073709551616"), "a large number survives: {}", shown.out);
@@ -28,6 +28,8 @@ async fn an_enqueued_job_is_new_and_shown_in_full() {
         ("ordering_key", json!("s")),
         ("fairness_key", json!("tenant:42")),
         ("correlation", json!("c")),
+        ("caused_by", json!("user:42")),
+        ("trace_context", json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")),
         ("tags", json!(["a", "b"])),
         ("group", json!("g")),
         ("timeout", json!("5s")),

@@ -22,7 +22,8 @@ impl Patient {
         };
         let (version, ready, scheduled) = (layout.text()?, layout.text()?, layout.text()?);
         if version.is_empty() {
-            let found = format!("{} does not exist yet; the first process that opens it creates it", self.keys.all);
+            let found =
+                format!("{} does not exist yet; the first process that opens it creates it", self.keys.all);
             return Ok(Finding::good("layout", found));
         }
         let Ok(number) = version.parse::<u32>() else { return Ok(damaged(&key)) };
@@ -48,7 +49,8 @@ impl Patient {
             return Finding::new("layout", Grade::Bad, found, advice);
         }
         if (ready, scheduled) != (self.keys.ready.as_str(), self.keys.scheduled.as_str()) {
-            let found = format!("{} was created with the lane prefixes {ready} and {scheduled}", self.keys.all);
+            let found =
+                format!("{} was created with the lane prefixes {ready} and {scheduled}", self.keys.all);
             let advice =
                 "set `ready_key` and `scheduled_key` to these prefixes, without the colon at the end";
             return Finding::new("layout", Grade::Bad, found, advice);

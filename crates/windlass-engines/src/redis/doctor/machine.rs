@@ -41,7 +41,8 @@ pub(super) fn replicas(info: &Info) -> Option<Finding> {
     let copies: Vec<_> = copies.into_iter().map(|(_, copy)| Copy::read(copy, here)).collect();
     let shown: Vec<_> = copies.iter().map(Copy::describe).collect();
     let worst = copies.iter().map(Copy::lag).fold(0.0, f64::max);
-    let advice = "find out why it does not keep up: its log, the network, `client-output-buffer-limit replica`";
+    let advice =
+        "find out why it does not keep up: its log, the network, `client-output-buffer-limit replica`";
     Some(Finding::graded("replicas", shown.join("; "), worst, LAG_SECONDS, advice))
 }
 
@@ -104,7 +105,8 @@ impl Patient {
         let state = told.lines().find_map(|line| line.trim_end().strip_prefix("cluster_state:"));
         let state = state.unwrap_or("unknown");
         let grade = if state == "ok" { Grade::Good } else { Grade::Bad };
-        let advice = "some slots have no server that answers; find them with CLUSTER SLOTS and start their servers";
+        let advice =
+            "some slots have no server that answers; find them with CLUSTER SLOTS and start their servers";
         Ok(Finding::new("cluster", grade, format!("the state of the cluster is {state}"), advice))
     }
 }

@@ -1,7 +1,7 @@
 -- Functions for callers' transactions, second part: how checked jobs are stored, under which keys and
 -- receipts.
 
--- The outcome of a new job: new, kept, replaced, revived or refused. `refusal` is core's Refusal as JSON.
+-- The outcome of a new job: new, duplicate, replaced, revived or refused. `refusal` is core's Refusal as JSON.
 CREATE TYPE windlass.placed AS (position integer, id bigint, answer text, refusal jsonb);
 
 -- A type and its queue, as far as the decision to accept a job needs them.
@@ -108,7 +108,7 @@ BEGIN
         WHEN stage = 'ended' AND coalesce(until <= at, true) THEN 'new'
         WHEN stage = 'waiting' AND job.on_conflict = 'replace' THEN 'replaced'
         WHEN stage = 'dead' AND job.on_conflict = 'revive' THEN 'revived'
-        ELSE 'kept'
+        ELSE 'duplicate'
     END;
 END
 $verdict$;
@@ -256,7 +256,7 @@ BEGIN
     IF NOT (is_full AND one.answer = 'new') THEN
         one.refusal := windlass.refused_options(job, at);
         -- A job that is kept in the current state needs no lock.
-        IF one.refusal IS NULL AND job.key IS NOT NULL AND one.answer <> 'kept' THEN
+        IF one.refusal IS NULL AND job.key IS NOT NULL AND one.answer <> 'duplicate' THEN
             SELECT v.answer, v.holder INTO one.answer, one.id FROM windlass.firm_verdict(job, at) AS v;
         END IF;
     END IF;
@@ -359,7 +359,7 @@ BEGIN
     END IF;
     IF cardinality(jobs) > 1 THEN
         PERFORM windlass.take_keys(array_agg(j.job_type), array_agg(j.key)) FROM unnest(jobs) AS j
-        WHERE j.key IS NOT NULL AND windlass.wrong_value(j) IS NULL AND (windlass.verdict(j, at)).answer <> 'kept'
+        WHERE j.key IS NOT NULL AND windlass.wrong_value(j) IS NULL AND (windlass.verdict(j, at)).answer <> 'duplicate'
         HAVING count(*) > 0;
     END IF;
     FOREACH new_one IN ARRAY jobs LOOP

@@ -150,7 +150,7 @@ end
 
 -- Makes the oldest waiting job the head, if there is no head.
 function ordering_key.go_on(gate)
-  local job = not ordering_key.head(gate) and ordering keys.oldest(gate)
+  local job = not ordering_key.head(gate) and ordering_key.oldest(gate)
   if job then
     leave_waiting(job)
     enter_waiting(job, gate_by_history(job))
