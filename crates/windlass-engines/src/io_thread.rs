@@ -19,7 +19,9 @@ pub(crate) struct IoThread {
 impl IoThread {
     pub(crate) fn start(name: &str) -> Result<Self, EngineError> {
         let no_thread = |error: std::io::Error| EngineError::Unavailable {
-            why: format!("starting a thread for connections failed ({error}); check the limits of threads and open files"),
+            why: format!(
+                "starting a thread for connections failed ({error}); check the limits of threads and open files"
+            ),
         };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;

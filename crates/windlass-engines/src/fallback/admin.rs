@@ -52,7 +52,10 @@ impl Inner {
     }
 
     /// Returns the primary's answer; `None` while it is away, when no call is sent.
-    async fn if_available<T, Fut>(&self, call: impl FnOnce(Arc<dyn Engine>) -> Fut + Send) -> Result<Option<T>>
+    async fn if_available<T, Fut>(
+        &self,
+        call: impl FnOnce(Arc<dyn Engine>) -> Fut + Send,
+    ) -> Result<Option<T>>
     where
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,

@@ -201,7 +201,9 @@ impl Inner {
         let size = self.in_spool.load(Ordering::Relaxed);
         if size + request.jobs.len() as u64 > self.options.spool_max {
             let (name, max) = (self.primary.name, self.options.spool_max);
-            let why = format!("{name} is away, and the spool takes at most {max} jobs and has {size}; try again later or raise `spool_max`");
+            let why = format!(
+                "{name} is away, and the spool takes at most {max} jobs and has {size}; try again later or raise `spool_max`"
+            );
             return Err(EngineError::Full { why });
         }
         Ok(())

@@ -138,7 +138,9 @@ impl Inner {
 
     /// Queries the primary for a batch: sends it, or reads its receipt if it must not be sent any more.
     async fn query_batch(&self, request: RequestId) -> Result<BatchAnswer> {
-        let Some((staged, jobs)) = self.spool.still_staged(request).await? else { return Ok(BatchAnswer::Over) };
+        let Some((staged, jobs)) = self.spool.still_staged(request).await? else {
+            return Ok(BatchAnswer::Over);
+        };
         if jobs.is_empty() {
             self.spool.end_batch(request, Vec::new()).await?;
             return Ok(BatchAnswer::Over);

@@ -225,7 +225,11 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn leaving_waiting<'a>(&self, job: &'a LiveJob, attempt_end: &'a AttemptEnd) -> StoreResult<LeavingJob<'a>> {
+    fn leaving_waiting<'a>(
+        &self,
+        job: &'a LiveJob,
+        attempt_end: &'a AttemptEnd,
+    ) -> StoreResult<LeavingJob<'a>> {
         Ok(LeavingJob {
             id: job.id,
             token: None,

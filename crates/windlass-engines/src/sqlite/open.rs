@@ -226,10 +226,14 @@ fn enter_wal(conn: &Connection, busy_timeout: Duration) -> StoreResult<()> {
         match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(mode) => {
-                return Err(unusable(format!("expected the file to accept WAL mode, got mode {mode}; put it on a local disk")));
+                return Err(unusable(format!(
+                    "expected the file to accept WAL mode, got mode {mode}; put it on a local disk"
+                )));
             }
             Err(error) => match error.sqlite_error_code() {
-                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) if start.elapsed() < busy_timeout => {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+                    if start.elapsed() < busy_timeout =>
+                {
                     std::thread::sleep(TRY_EVERY);
                 }
                 _ => return Err(StoreError::Engine(Failure::of(&error).into())),

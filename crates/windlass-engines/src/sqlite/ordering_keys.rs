@@ -26,7 +26,11 @@ impl Work<'_> {
     }
 
     /// Lets the next job of an ordering key out, if none is. Returns the job that is out then.
-    pub(super) fn advance_ordering_key(&mut self, kind: &TypeEntry, ordering_key: &str) -> StoreResult<Option<JobId>> {
+    pub(super) fn advance_ordering_key(
+        &mut self,
+        kind: &TypeEntry,
+        ordering_key: &str,
+    ) -> StoreResult<Option<JobId>> {
         let out = ordering_key_out(self.conn, kind.id, ordering_key)?;
         if out.is_some() {
             return Ok(out);

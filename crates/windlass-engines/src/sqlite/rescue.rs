@@ -10,7 +10,7 @@ use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::settle::{Place, after_crash, crash_error};
 use windlass_core::worker::ProofOfLife;
 
-use super::apply::{EndedAttempt, AttemptEnd};
+use super::apply::{AttemptEnd, EndedAttempt};
 use super::locks::Locks;
 use super::row::{lossy, to_json, token};
 use super::sql::sql;

@@ -7,7 +7,7 @@ use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::outcome::bounded;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
-use super::apply::{EndedAttempt, HeldJob, AttemptEnd};
+use super::apply::{AttemptEnd, EndedAttempt, HeldJob};
 use super::row::to_json;
 use super::sql::sql;
 use super::store_error::StoreResult;

@@ -86,7 +86,11 @@ impl Threads {
 }
 
 fn no_thread(error: &std::io::Error) -> EngineError {
-    EngineError::Unavailable { why: format!("starting a thread or opening a pipe failed ({error}); check the limits of threads and open files") }
+    EngineError::Unavailable {
+        why: format!(
+            "starting a thread or opening a pipe failed ({error}); check the limits of threads and open files"
+        ),
+    }
 }
 
 /// A file that could not be opened at once, and the thread that retries it.

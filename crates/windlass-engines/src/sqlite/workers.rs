@@ -16,7 +16,7 @@ use windlass_core::worker::{
     Heartbeat, HeartbeatAnswer, Liveness, ProofOfLife, WorkerCard, WorkerId, WorkerSighting,
 };
 
-use super::apply::{EndedAttempt, AttemptEnd};
+use super::apply::{AttemptEnd, EndedAttempt};
 use super::row::{to_json, token};
 use super::sql::sql;
 use super::store_error::StoreResult;
