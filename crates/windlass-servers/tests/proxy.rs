@@ -242,8 +242,8 @@ fn no_answer_at_all_means_a_cut_at_once() {
 
 #[test]
 fn a_server_that_is_not_there_looks_like_a_closed_connection() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let proxy = Proxy::start(nobody).unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = Proxy::start(unused).unwrap();
     assert_eq!(read_to_the_end(&mut connect(&proxy)), b"");
 }
 

@@ -46,7 +46,10 @@ fn fresh_sqlite_file() -> &'static [u8] {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("jobs.db");
         drop(SqliteEngine::open(&path, SqliteOptions::default()).expect("a fresh file"));
-        assert!(!path.with_extension("db-wal").exists(), "the last connection to close a file leaves nothing beside it");
+        assert!(
+            !path.with_extension("db-wal").exists(),
+            "the last connection to close a file leaves nothing beside it"
+        );
         std::fs::read(&path).expect("the file that was closed")
     })
 }
@@ -160,7 +163,8 @@ async fn in_memory_with_a_spool() -> Fixture {
         Box::pin(async move { Ok(primary) })
     });
     let options = FallbackOptions::default();
-    let engine = FallbackEngine::open("memory", connect, spool, options).await.expect("the primary is available");
+    let engine =
+        FallbackEngine::open("memory", connect, spool, options).await.expect("the primary is available");
     Fixture { engine: Arc::new(engine), clock, raw: None, keep: Box::new(()) }
 }
 

@@ -65,7 +65,10 @@ impl Tables {
         let connection = tokio::spawn(connection);
         let answers = client.simple_query(&script).await.expect("the script is valid");
         drop(client);
-        connection.await.expect("the connection does not panic").expect("the server closes the connection cleanly");
+        connection
+            .await
+            .expect("the connection does not panic")
+            .expect("the server closes the connection cleanly");
         answers
     }
 }

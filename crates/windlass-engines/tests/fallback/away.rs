@@ -56,12 +56,16 @@ async fn an_engine_whose_primary_is_not_there_starts_with_the_spool_and_finds_th
     spool(&engine, job(1)).await;
     primary.come_back();
     until_replayed(&engine).await;
-    assert_eq!(payloads(&*primary.store).await, [1], "and the declarations made meanwhile are declared there");
+    assert_eq!(
+        payloads(&*primary.store).await,
+        [1],
+        "and the declarations made meanwhile are declared there"
+    );
 }
 
 #[tokio::test]
 async fn a_primary_that_is_there_and_cannot_be_used_is_an_error_at_the_start() {
-    let url = windlass_servers::shared::redis_url().unwrap().replace("redis://", "redis://nobody:secret@");
+    let url = windlass_servers::shared::redis_url().unwrap().replace("redis://", "redis://stranger:secret@");
     let connect: windlass_engines::fallback::Connect = std::sync::Arc::new(move || {
         let url = url.clone();
         Box::pin(async move {
@@ -165,11 +169,11 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     let engine = Arc::new(primary.with(memory(), options).await);
     spool_nothing(&engine, 0).await;
     primary.proxy.swallow_answers(true);
-    let put_in = |number| {
+    let call = |number| {
         let engine = Arc::clone(&engine);
         tokio::spawn(async move { put(&engine, job(number)).await })
     };
-    let under_way: Vec<_> = (1..=10).map(put_in).collect();
+    let under_way: Vec<_> = (1..=10).map(call).collect();
     until_stored(&primary, 11).await;
     primary.proxy.cut_all();
     primary.proxy.swallow_answers(false);
@@ -225,7 +229,11 @@ async fn a_spool_learns_which_queues_are_paused_and_shut() {
     let learned = spool.queues().await.unwrap().remove(0);
     assert_eq!((learned.pause.unwrap().reason.as_deref(), learned.shut), (Some("repairs"), true));
     engine.resume(&crate::place::queue()).await.unwrap();
-    assert_eq!(spool.queues().await.unwrap()[0].pause, None, "and an act on this engine applies to both stores");
+    assert_eq!(
+        spool.queues().await.unwrap()[0].pause,
+        None,
+        "and an act on this engine applies to both stores"
+    );
 }
 
 #[tokio::test]

@@ -70,10 +70,14 @@ async fn a_process_whose_spool_is_there_and_full_starts_and_tells_the_spool_late
         let engine = primary.with(beside, quick()).await;
         engine.declare(declared).await.unwrap();
         assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
-        let trouble = status(&engine).await.spool_trouble.expect("the declarations could not be stored in it");
+        let trouble =
+            status(&engine).await.spool_trouble.expect("the declarations could not be stored in it");
         assert!(trouble.contains("room on the disk of") && trouble.contains("spool.db"), "{trouble}");
         disk.make_room().unwrap();
-        until(&engine, "the spool has the declarations", async || status(&engine).await.spool_trouble.is_none()).await;
+        until(&engine, "the spool has the declarations", async || {
+            status(&engine).await.spool_trouble.is_none()
+        })
+        .await;
         primary.go();
         spool(&engine, job(1)).await;
         let known = engine.spool().unwrap().queues().await.unwrap();

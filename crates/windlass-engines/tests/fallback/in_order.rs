@@ -122,7 +122,11 @@ async fn jobs_that_are_older_than_the_batch_of_another_process_may_go() {
         assert_eq!(stage(2, 9, &[], &[]).await.as_deref(), Some(&ids[..1]), "only older jobs");
         assert_eq!(stage(3, 9, &[], &[]).await, None, "the other jobs would overtake both");
         assert_eq!(stage(4, 9, &[], &[1]).await, None, "and one job is still ahead");
-        assert_eq!(stage(5, 1, &ids[..1], &[1]).await.as_deref(), Some(&ids[2..3]), "the job ahead was passed");
+        assert_eq!(
+            stage(5, 1, &ids[..1], &[1]).await.as_deref(),
+            Some(&ids[2..3]),
+            "the job ahead was passed"
+        );
         assert_eq!(stage(6, 9, &[], &[1, 2, 5]).await.as_deref(), Some(&ids[3..]));
     }
 }

@@ -125,8 +125,10 @@ async fn is_not_early_on(primary: Primary, answers_take: Duration) {
     }
     primary.proxy.delay_answers(answers_take);
     primary.come_back();
-    until(&engine, "all jobs have moved", async || beside.queues().await.unwrap()[0].counts.unfinished() == 0)
-        .await;
+    until(&engine, "all jobs have moved", async || {
+        beside.queues().await.unwrap()[0].counts.unfinished() == 0
+    })
+    .await;
     let moved = waiting(&*primary.store).await;
     assert_eq!(moved.len(), due.len());
     for (record, due) in moved.iter().zip(due) {

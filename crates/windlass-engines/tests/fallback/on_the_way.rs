@@ -92,7 +92,10 @@ async fn a_type_that_others_declared_otherwise_meanwhile_keeps_nobody_from_the_p
     })
     .await;
     let queues = primary.store.queues().await.unwrap();
-    assert!(queues.iter().any(|known| known.spec.name.as_str() == "mine"), "the queue that was not refused is declared");
+    assert!(
+        queues.iter().any(|known| known.spec.name.as_str() == "mine"),
+        "the queue that was not refused is declared"
+    );
 }
 
 #[tokio::test]

@@ -73,7 +73,10 @@ async fn a_job_is_replayed_with_everything_that_its_caller_gave_it() {
         (When::In(here), When::In(there)) => there.checked_sub(here).expect("the job is not early"),
         other => panic!("expected spans, got {other:?}"),
     };
-    assert!(late(here.when, there.when) < Duration::from_secs(60), "apart from the difference of the two clocks");
+    assert!(
+        late(here.when, there.when) < Duration::from_secs(60),
+        "apart from the difference of the two clocks"
+    );
     assert!(late(here.expires.unwrap(), there.expires.unwrap()) < Duration::from_secs(60));
     assert_eq!(NewJob { when: there.when, expires: there.expires, ..here }, there);
 }
@@ -147,8 +150,10 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
         clock.advance(RECEIPT_TTL - Duration::from_secs(1));
         let engine = primary.with(spool, quick()).await;
         let expected = if copied { 3 } else { 1 };
-        until(&engine, "all jobs that may move are replayed", async || payloads(&*primary.store).await.len() == expected)
-            .await;
+        until(&engine, "all jobs that may move are replayed", async || {
+            payloads(&*primary.store).await.len() == expected
+        })
+        .await;
         if !copied {
             assert_eq!((payloads(&*primary.store).await, status(&engine).await.uncertain), (vec![2], 2));
             engine.retry(ids[0]).await.unwrap();

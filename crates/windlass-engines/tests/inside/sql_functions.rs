@@ -183,7 +183,11 @@ async fn a_job_is_completed_with_its_number_and_token_only() {
     assert_eq!(place.ask(&client, &complete(other)).await, "f");
     let token = place.ask(&client, "SELECT token FROM windlass.delayed_jobs").await;
     assert_eq!(place.ask(&client, &complete(&token)).await, "t");
-    assert_eq!(place.ask(&client, &complete(&token)).await, "f", "only the call that ends the job returns true");
+    assert_eq!(
+        place.ask(&client, &complete(&token)).await,
+        "f",
+        "only the call that ends the job returns true"
+    );
     assert_eq!(place.ask(&client, &complete(other)).await, "f");
     assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
     assert_eq!(succeed(&engine, &claimed).await, windlass_core::settle::Settled::Applied);
@@ -245,7 +249,7 @@ async fn a_role_with_a_right_on_the_functions_needs_none_on_the_tables() {
     let role = as_role(&place, &client, grants).await;
     // A worker waits, so that the notification at commit reads the table of idle workers.
     place
-        .ask(&client, "INSERT INTO windlass.waiting VALUES ('main', 'somebody', now(), '{work}') RETURNING 1")
+        .ask(&client, "INSERT INTO windlass.waiting VALUES ('main', 'other', now(), '{work}') RETURNING 1")
         .await;
     client.batch_execute(&format!("SET ROLE {role}; SET search_path = public")).await.unwrap();
     call(&place, &client, "'work', key => 'a'").await;

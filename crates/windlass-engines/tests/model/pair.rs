@@ -138,8 +138,10 @@ impl<S: Subject> Pair<S> {
 
     /// Makes the same declaration on both engines and registers two workers.
     async fn begin(&mut self) {
-        self.both(async |engine, _| engine.declare(declaration()).await.expect("a fresh engine accepts the declaration"))
-            .await;
+        self.both(async |engine, _| {
+            engine.declare(declaration()).await.expect("a fresh engine accepts the declaration")
+        })
+        .await;
         for _ in 0..2 {
             self.register(false).await;
         }
@@ -148,7 +150,8 @@ impl<S: Subject> Pair<S> {
     /// Registers a worker on both sides.
     pub(crate) async fn register(&mut self, narrow: bool) {
         let id = WorkerId::from_random(self.fresh_bits());
-        self.both(async |engine, _| engine.register(card(id, narrow)).await.expect("the worker is new")).await;
+        self.both(async |engine, _| engine.register(card(id, narrow)).await.expect("the worker is new"))
+            .await;
         self.workers.push(id);
     }
 

@@ -252,11 +252,7 @@ async fn a_rescuer_waits_for_nobody_and_takes_no_job_from_the_live_worker_who_ha
     let schema = &place.schema;
     let lock = format!("BEGIN; SELECT 1 FROM {schema}.delayed_jobs WHERE id = {} FOR UPDATE", id.0);
     session.batch_execute(&lock).await.unwrap();
-    assert_eq!(
-        rescue(&engine, &clock).await,
-        [],
-        "a locked row is left alone, and no session waits for it"
-    );
+    assert_eq!(rescue(&engine, &clock).await, [], "a locked row is left alone, and no session waits for it");
     let taken = format!(
         "UPDATE {schema}.delayed_jobs SET locked_by = (SELECT id FROM {schema}.workers WHERE died IS NULL), \
          token = '00000000-0000-0000-0000-000000000001', attempts = 2; COMMIT"

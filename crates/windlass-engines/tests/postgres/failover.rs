@@ -48,7 +48,7 @@ async fn produce(engine: Arc<PostgresEngine>, told: watch::Sender<Vec<JobId>>, s
 
 async fn until_more_than(acknowledged: &mut watch::Receiver<Vec<JobId>>, count: usize) -> usize {
     let enough = acknowledged.wait_for(|ids| ids.len() > count);
-    tokio::time::timeout(super::PATIENCE, enough).await.expect("in time").unwrap().len()
+    tokio::time::timeout(super::WAIT_MAX, enough).await.expect("in time").unwrap().len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +136,9 @@ async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that
         "SELECT count(*) FROM pg_stat_activity WHERE query SIMILAR TO '(LISTEN|%pg_notify)%{}%' AND pid <> pg_backend_pid()",
         place.schema
     );
-    eventually("the engine listens on the server that accepts writes", || (second.psql(&listens).unwrap() == "1").then_some(()));
+    eventually("the engine listens on the server that accepts writes", || {
+        (second.psql(&listens).unwrap() == "1").then_some(())
+    });
 }
 
 /// The case after a standby that lagged took over, or after a backup was restored.
