@@ -58,8 +58,7 @@ impl Address {
 
     /// Creates a client of a server that a cluster has named.
     pub(super) fn client_at(&self, place: &str) -> StoreResult<Client> {
-        let wrong =
-            || StoreError::Unreachable(format!("expected host:port from the cluster, got {place:?}"));
+        let wrong = || StoreError::Unreachable(format!("expected host:port from the cluster, got {place:?}"));
         let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let first = &self.hosts[0];

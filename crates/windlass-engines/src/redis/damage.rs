@@ -146,7 +146,10 @@ async fn a_row_that_is_damaged_leaves_everything_as_it_was() {
             }
         }
         for name in who_fails {
-            assert!(failed.contains(name), "expected {name} to fail on damaged {rows}; acts that failed: {failed:?}");
+            assert!(
+                failed.contains(name),
+                "expected {name} to fail on damaged {rows}; acts that failed: {failed:?}"
+            );
         }
     }
 }
@@ -167,6 +170,9 @@ async fn a_damaged_row_of_one_in_line_leaves_everything_as_it_was() {
         }
     }
     for name in ["claim", "settle", "settle plainly", "sweep", "purge"] {
-        assert!(failed.contains(name), "expected {name} to fail on the damaged next head; acts that failed: {failed:?}");
+        assert!(
+            failed.contains(name),
+            "expected {name} to fail on the damaged next head; acts that failed: {failed:?}"
+        );
     }
 }

@@ -14,15 +14,16 @@ use crate::redis::store_error::StoreResult;
 impl Patient {
     pub(super) async fn layout(&self) -> StoreResult<Finding> {
         let key = format!("{}layout", self.keys.all);
-        let ask = redis::cmd("HMGET").arg(&key).arg("version").arg("ready").arg("scheduled").to_owned();
-        let mut layout = match self.ask(&ask).await? {
+        let query = redis::cmd("HMGET").arg(&key).arg("version").arg("ready").arg("scheduled").to_owned();
+        let mut layout = match self.query(&query).await? {
             Ok(layout) => ReplyReader::of(layout)?,
             Err(why) if why.code == "WRONGTYPE" => return Ok(damaged(&key)),
             Err(why) => return Ok(unread("layout", "HMGET", &why)),
         };
         let (version, ready, scheduled) = (layout.text()?, layout.text()?, layout.text()?);
         if version.is_empty() {
-            let found = format!("{} does not exist yet; the first process that opens it creates it", self.keys.all);
+            let found =
+                format!("{} does not exist yet; the first process that opens it creates it", self.keys.all);
             return Ok(Finding::good("layout", found));
         }
         let Ok(number) = version.parse::<u32>() else { return Ok(damaged(&key)) };
@@ -33,8 +34,8 @@ impl Patient {
     /// whether a person saw it in a log or not.
     pub(super) async fn losses(&self) -> StoreResult<Finding> {
         let key = format!("{}layout", self.keys.all);
-        let ask = redis::cmd("HMGET").arg(&key).arg("replaced").arg("replaced_at").to_owned();
-        let mut fields = match self.ask(&ask).await? {
+        let query = redis::cmd("HMGET").arg(&key).arg("replaced").arg("replaced_at").to_owned();
+        let mut fields = match self.query(&query).await? {
             Ok(fields) => ReplyReader::of(fields)?,
             Err(why) => return Ok(unread("losses", "HMGET", &why)),
         };
@@ -48,7 +49,8 @@ impl Patient {
             return Finding::new("layout", Grade::Bad, found, advice);
         }
         if (ready, scheduled) != (self.keys.ready.as_str(), self.keys.scheduled.as_str()) {
-            let found = format!("{} was created with the lane prefixes {ready} and {scheduled}", self.keys.all);
+            let found =
+                format!("{} was created with the lane prefixes {ready} and {scheduled}", self.keys.all);
             let advice =
                 "set `ready_key` and `scheduled_key` to these prefixes, without the colon at the end";
             return Finding::new("layout", Grade::Bad, found, advice);

@@ -41,7 +41,8 @@ pub(super) fn replicas(info: &Info) -> Option<Finding> {
     let copies: Vec<_> = copies.into_iter().map(|(_, copy)| Copy::read(copy, here)).collect();
     let shown: Vec<_> = copies.iter().map(Copy::describe).collect();
     let worst = copies.iter().map(Copy::lag).fold(0.0, f64::max);
-    let advice = "find out why it does not keep up: its log, the network, `client-output-buffer-limit replica`";
+    let advice =
+        "find out why it does not keep up: its log, the network, `client-output-buffer-limit replica`";
     Some(Finding::graded("replicas", shown.join("; "), worst, LAG_SECONDS, advice))
 }
 
@@ -97,14 +98,15 @@ impl Patient {
             Ok(_) => return Ok(Finding::good("cluster", "this server is in no cluster".to_owned())),
             Err(why) => return Ok(unread("cluster", "INFO", why)),
         }
-        let told = match self.ask(redis::cmd("CLUSTER").arg("INFO")).await? {
-            Ok(told) => text(told)?,
+        let reply = match self.query(redis::cmd("CLUSTER").arg("INFO")).await? {
+            Ok(reply) => text(reply)?,
             Err(why) => return Ok(unread("cluster", "CLUSTER INFO", &why)),
         };
-        let state = told.lines().find_map(|line| line.trim_end().strip_prefix("cluster_state:"));
+        let state = reply.lines().find_map(|line| line.trim_end().strip_prefix("cluster_state:"));
         let state = state.unwrap_or("unknown");
         let grade = if state == "ok" { Grade::Good } else { Grade::Bad };
-        let advice = "some slots have no server that answers; find them with CLUSTER SLOTS and start their servers";
+        let advice =
+            "some slots have no server that answers; find them with CLUSTER SLOTS and start their servers";
         Ok(Finding::new("cluster", grade, format!("the state of the cluster is {state}"), advice))
     }
 }

@@ -124,7 +124,10 @@ fn every_key_of_a_script_has_a_name_that_lanes_may_not_take() {
             seen.insert(name);
         }
     }
-    assert!(seen.len() > 30, "expected more than 30 keys; scripts name their keys in another way now: {seen:?}");
+    assert!(
+        seen.len() > 30,
+        "expected more than 30 keys; scripts name their keys in another way now: {seen:?}"
+    );
 }
 
 #[test]
