@@ -1,6 +1,6 @@
 //! The doctor checks a real server and names what is wrong with it.
 #![cfg(feature = "postgres")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue stops")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -95,7 +95,7 @@ async fn each_index_that_statements_were_written_for_is_missed_if_it_is_not_ther
     }
     let findings = engine.examine().await.unwrap();
     let finding = about(&findings, "indexes");
-    let missing = finding.found.strip_prefix("missing: ").expect("none is invalid");
+    let missing = finding.found.strip_prefix("missing: ").expect("no index is invalid");
     let missing: BTreeSet<_> = missing.split(", ").collect();
     let dropped: BTreeSet<_> = indexes.iter().map(|row| row.get::<_, &str>(2)).collect();
     assert_eq!(missing, dropped);

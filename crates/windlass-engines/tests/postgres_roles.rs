@@ -1,6 +1,6 @@
 //! What each role of docs/engines/postgres-roles.sql may do, and what it may not do.
 #![cfg(feature = "postgres")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue stops")]
 
 #[path = "workers/words.rs"]
 mod words;

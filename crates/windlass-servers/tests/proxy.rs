@@ -184,7 +184,7 @@ fn questions_that_are_held_arrive_later_though_their_client_is_gone_and_answers_
     let (mut server, _) = listener.accept().unwrap();
     proxy.hold_questions(true);
     client.write_all(b"later").unwrap();
-    until("it is stuck", || proxy.stuck_connections() == 1);
+    until("the connection is stuck", || proxy.stuck_connections() == 1);
     server.write_all(b"answer").unwrap();
     let mut answer = [0; 6];
     client.read_exact(&mut answer).unwrap();

@@ -246,7 +246,7 @@ async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_trie
     let (put, other) = waiting.await.unwrap();
     put.expect("the other transaction continues");
     other.commit().await;
-    let answers = enqueueing.await.unwrap().expect("it comes after the other transaction");
+    let answers = enqueueing.await.unwrap().expect("the enqueue comes after the other transaction");
     let [EnqueueAnswer::Duplicate(_), EnqueueAnswer::New(_), EnqueueAnswer::Duplicate(_)] = answers[..]
     else {
         panic!("{answers:?}")

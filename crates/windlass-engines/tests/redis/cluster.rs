@@ -118,7 +118,8 @@ async fn goes_on_without(is_replayed: bool) {
     .await;
     tokio::task::block_in_place(|| nodes[away].restart().unwrap());
     let again = request(5);
-    let more = until("it accepts jobs again", async || engine.enqueue(again.clone()).await.map(Some)).await;
+    let more =
+        until("the cluster accepts jobs again", async || engine.enqueue(again.clone()).await.map(Some)).await;
     let ends: Vec<_> = first.into_iter().map(success).collect();
     let settled = until("ends are accepted", async || engine.settle(ends.clone()).await.map(Some)).await;
     assert_eq!(settled, [Settled::Applied; 3], "a worker that ran jobs meanwhile ends them");

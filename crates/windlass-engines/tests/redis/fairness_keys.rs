@@ -103,7 +103,7 @@ async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
     let first = claim(&engine, 1).await.remove(0);
     let line = place.key("line:1:5:a");
     let id = format!("{:014}", first.job.id.0);
-    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, "0", &id]), 1, "it runs, and is in the job list");
+    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, "0", &id]), 1, "the job runs, and is in the job list");
     let missing: Vec<String> = ask(&place.url, &["ZRANGE", &place.key("line:1:5:b"), "0", "-1"]);
     assert_eq!(ask::<i64>(&place.url, &["ZREM", &place.key("line:1:5:b"), &missing[0]]), 1);
     let claimed = claim(&engine, 10).await;
@@ -157,7 +157,7 @@ async fn a_retry_is_not_started_before_it_is_due_whatever_its_line_says() {
     assert_eq!(
         ask::<i64>(&place.url, &["ZADD", &line, &before[1], &before[0]]),
         0,
-        "it is in the list already"
+        "the job is in the list already"
     );
     let _: i64 = ask(&place.url, &["ZADD", &ring, "0", "a"]);
     assert_eq!(ask::<i64>(&place.url, &["DEL", &place.key("later:1:5")]), 1);

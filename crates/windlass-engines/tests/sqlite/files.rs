@@ -88,7 +88,7 @@ fn a_file_that_somebody_else_locks_is_unavailable_after_the_time_out() {
     other.execute_batch("COMMIT").unwrap();
     assert!(
         SqliteEngine::open(place.path(), options).is_ok(),
-        "it can be opened as soon as the lock is free"
+        "the file can be opened as soon as the lock is free"
     );
 }
 

@@ -91,7 +91,7 @@ async fn workers_that_died_long_ago_leave_no_row() {
     assert_eq!(rows(&place, "workers"), 3, "not at once");
     clock.advance(DEAD_WORKER_KEPT);
     engine.prune(10).await.unwrap();
-    assert_eq!(rows(&place, "workers"), 1, "one is only late");
+    assert_eq!(rows(&place, "workers"), 1, "one worker is only late");
 }
 
 #[tokio::test]

@@ -134,7 +134,8 @@ impl Torture {
             };
             self.seen("a frozen worker is rescued", is_rescued).await;
             self.processes[nth].wake();
-            self.seen("it comes back under another identity", |seen| of_process(seen, pid).map(drop)).await;
+            self.seen("the worker comes back under another identity", |seen| of_process(seen, pid).map(drop))
+                .await;
             // The fault is over only now: a claim that was answered while the process was frozen begins
             // after it was resumed.
             self.workers.shared_ledger.note_fault(FaultKind::Freeze, Some(worker.to_string()), from);
