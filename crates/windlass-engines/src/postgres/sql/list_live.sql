@@ -1,6 +1,6 @@
 -- list_live: lists jobs that have not ended, newest first. The caller adds one line for each filter.
 -- $1 only lower ids   $2 limit
--- plan: cold: a person requests a page; filters are added to it
+-- plan: cold: an operator requests a page; filters are added to it
 SELECT id, job_type, queue, priority, payload::text, created_at, scheduled_at, expires_at, key, correlation, job_group, tags,
     options, attempts, failures, crashes, holds, progress, last_error,
     gate, token, locked_by, locked_at, boosted, cancel_requested
