@@ -58,7 +58,7 @@ impl Store {
         gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
         let mut answer = ReplyReader::of(self.call(&self.scripts().register, args).await?.value)?;
         if answer.flag()? {
-            return if answer.flag()? { self.let_through(gates).await } else { Ok(()) };
+            return if answer.flag()? { self.open_gates(gates).await } else { Ok(()) };
         }
         let why = "expected a new worker id, got one that is known already; make a random one for each start";
         Err(EngineError::Refused(why.to_owned()).into())
@@ -66,7 +66,7 @@ impl Store {
 
     /// Releases all jobs behind gates that one script could not release. Should this process end meanwhile, a
     /// sweep releases the rest.
-    async fn let_through(&self, gates: Vec<Gate>) -> StoreResult<()> {
+    async fn open_gates(&self, gates: Vec<Gate>) -> StoreResult<()> {
         for gate in gates {
             while self.open_gate(gate.clone(), MAINTENANCE_BATCH_MAX).await?.more {}
         }
