@@ -123,7 +123,11 @@ async fn with_redis(
 
 #[cfg(not(all(feature = "redis", feature = "fallback")))]
 #[allow(clippy::unused_async, reason = "with Redis it awaits the connection")]
-async fn with_redis(_: RedisSettings, spool: Arc<dyn Spool>, _: Settings) -> Result<Arc<dyn Engine>, EngineError> {
+async fn with_redis(
+    _: RedisSettings,
+    spool: Arc<dyn Spool>,
+    _: Settings,
+) -> Result<Arc<dyn Engine>, EngineError> {
     tracing::warn!(
         engine = spool.info().name,
         "Redis is requested, but this program was built without it (features `redis` and `fallback`); using the spool"
@@ -161,7 +165,9 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_by_name() {
         let on = ("USE_REDIS_QUEUE", "true");
-        assert!(settings_of(&[("USE_REDIS_QUEUE", "perhaps")]).unwrap_err().to_string().contains("true or false"));
+        assert!(
+            settings_of(&[("USE_REDIS_QUEUE", "perhaps")]).unwrap_err().to_string().contains("true or false")
+        );
         for wrong in ["soon", "0", "-1", "NaN", "61"] {
             let error = settings_of(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", wrong)]).unwrap_err().to_string();
             assert!(error.starts_with("REDIS_HEALTH_CHECK_TIMEOUT"), "{error}");
@@ -196,7 +202,11 @@ mod tests {
         engine.declare(declaration).await.unwrap();
         let direct = RedisEngine::connect(&url, redis).await.unwrap();
         let seen = windlass_core::engine::Admin::queues(&direct).await.unwrap();
-        assert_eq!(seen[0].spec.name.as_str(), "ours", "the queue is in the namespace that the program chose");
+        assert_eq!(
+            seen[0].spec.name.as_str(),
+            "ours",
+            "the queue is in the namespace that the program chose"
+        );
         tokio::task::block_in_place(|| server.kill()).unwrap();
         let engine = choose(environment(&on), spool(), Settings::default()).await.unwrap();
         let status = engine.fallback().await.unwrap().expect("the engine can fall back");

@@ -209,7 +209,11 @@ mod tests {
             cache.answered(taken(count, None), fast(), NOW, NOW);
             while cache.want_shared(fast(), NOW) == Wanted::Go {}
         }
-        assert_eq!([cache.ask_for(100, NOW), cache.ask_for(100, NOW)], [16, 16], "the first request was not answered");
+        assert_eq!(
+            [cache.ask_for(100, NOW), cache.ask_for(100, NOW)],
+            [16, 16],
+            "the first request was not answered"
+        );
         assert_eq!(cache.ask_for(100, NOW.plus(SECOND)), 1);
     }
 

@@ -282,7 +282,7 @@ impl Body {
                 tracing::warn!(
                     "the store has not answered for a whole lease; releasing the jobs that have not started"
                 );
-                self.tell(|| Event::LeaseRanOut);
+                self.send_to_pools(|| Event::LeaseRanOut);
             }
             HeartEffect::Died => {
                 tracing::info!("this worker was declared dead; starting over under another identity");
@@ -290,7 +290,7 @@ impl Body {
                     *heart = Heart::new(self.lease, self.every, self.started.elapsed());
                     heart.beat_by(self.started.elapsed(), Duration::ZERO);
                     self.hand_on_stop_requests();
-                    self.tell(|| Event::Reborn(worker));
+                    self.send_to_pools(|| Event::Reborn(worker));
                     self.duties.was_reborn();
                     self.alerts.raise(&Alert::StartedOver { worker });
                 }
@@ -401,7 +401,7 @@ impl Body {
         }
     }
 
-    fn tell(&self, event: impl Fn() -> Event) {
+    fn send_to_pools(&self, event: impl Fn() -> Event) {
         for pool in &self.pools {
             // A full inbox is waited for: a pool that never learns its new identity would claim nothing any
             // more.

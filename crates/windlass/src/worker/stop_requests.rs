@@ -28,7 +28,9 @@ pub(super) async fn hand_on(
         handle.hinted().await;
         match store::call(&engine, |engine| async move { engine.asked_to_stop(worker).await }).await {
             Ok(fences) => fences.into_iter().for_each(|fence| controls.cancel(fence)),
-            Err(error) => tracing::warn!(%error, "reading which jobs were asked to stop failed; the next heartbeat reports them"),
+            Err(error) => {
+                tracing::warn!(%error, "reading which jobs were asked to stop failed; the next heartbeat reports them")
+            }
         }
         tokio::time::sleep(ASK_EVERY).await;
     }

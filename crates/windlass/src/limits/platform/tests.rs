@@ -51,9 +51,13 @@ fn while_the_store_is_there_its_word_counts() {
     let mut known = Known::default();
     fail(&mut known, 2);
     let _ = known.take_unsent(&options());
-    known.was_told();
+    known.was_sent();
     known.read(BreakerState::default(), STORE, START);
-    assert_eq!(known.ask(claim(1), START, &options()), Asked::Known(Admission::Go), "other processes had successes");
+    assert_eq!(
+        known.ask(claim(1), START, &options()),
+        Asked::Known(Admission::Go),
+        "other processes had successes"
+    );
     assert_eq!(with_copy(open()).ask(claim(1), START, &options()), Asked::Known(Admission::Wait));
 }
 
@@ -111,9 +115,17 @@ fn what_the_store_is_yet_to_be_told_counts_here_already() {
     fail(&mut known, 1);
     assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Wait));
     assert!(known.take_unsent(&options()).is_some());
-    assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Wait), "the result is on its way");
-    known.was_told();
-    assert_eq!(known.ask(claim(2), START, &options()), Asked::Known(Admission::Go), "the store's state counts now");
+    assert_eq!(
+        known.ask(claim(2), START, &options()),
+        Asked::Known(Admission::Wait),
+        "the result is on its way"
+    );
+    known.was_sent();
+    assert_eq!(
+        known.ask(claim(2), START, &options()),
+        Asked::Known(Admission::Go),
+        "the store's state counts now"
+    );
 }
 
 #[test]

@@ -41,7 +41,11 @@ fn while_one_job_with_two_crashes_is_held_no_other_is_claimed_in_the_process() {
         "asking again at once would be busy polling"
     );
     one.end(running[0], SECOND);
-    assert_eq!(quarantine.shared().enter(), 1, "the death of the process would now be charged to the suspect too");
+    assert_eq!(
+        quarantine.shared().enter(),
+        1,
+        "the death of the process would now be charged to the suspect too"
+    );
     one.settle_answered(Ok(vec![Settled::Applied]));
     other.now = other.pool.wake_at();
     let look = other.claim();
