@@ -164,7 +164,7 @@ async fn one_failure_spools_one_job_and_does_not_switch() {
 #[tokio::test]
 async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     let primary = Primary::on_redis().await;
-    // A check would neither help nor harm.
+    // No check runs within this test, so that none helps or does harm.
     let options = FallbackOptions { rules: SwitchRules::default(), check_every: HOUR, ..quick() };
     let engine = Arc::new(primary.with(memory(), options).await);
     spool_nothing(&engine, 0).await;

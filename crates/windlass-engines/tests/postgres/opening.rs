@@ -143,8 +143,8 @@ async fn a_migration_whose_connection_is_cut_in_the_middle_is_made_once() {
     let error = opening.join().unwrap().expect_err("its connection was cut");
     assert!(error.is_unknown(), "the server may continue the migration: {error:?}");
     let place = obstacle.go_away().await;
-    // The server has the whole text and does not know yet that no client waits for it. Both the commit and
-    // the rollback are correct.
+    // The server has received the whole text and does not know yet that no client waits for it. It may
+    // finish the migration or abandon it; both outcomes are correct.
     assert_works(&place).await;
     assert_one_whole_schema(&place);
 }

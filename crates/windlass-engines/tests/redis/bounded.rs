@@ -257,7 +257,7 @@ async fn engines_that_went_away_are_not_listed_for_ever() {
     }
     claim_all(&engine, WORKER).await;
     assert_eq!(ask::<usize>(&place.url, &["ZCARD", &waiters]), 1_000);
-    // Each enqueue meets the expired jobs, some at a time.
+    // Each enqueue meets the other waiters that are gone, some at a time.
     for _ in 0..99 {
         enqueue(&engine, 1).await;
     }

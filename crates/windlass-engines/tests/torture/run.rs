@@ -52,8 +52,8 @@ impl Torture {
         let engines = store.engines().await;
         let worker_count = engines.len() + PROCESSES;
         for engine in engines {
-            // A process that has declared something does so again if the store has lost it; this one
-            // declares like every process.
+            // Each engine declares, as in every process: a process that has declared something does so
+            // again if the store has lost it.
             engine.declare(declaration()).await.unwrap();
             workers.producer(Arc::clone(&engine), PACE);
             workers.worker(Arc::clone(&engine));
