@@ -15,7 +15,8 @@ use windlass_core::names::{QueueName, TypeName};
 use super::Store;
 use super::store_error::StoreResult;
 
-/// The interval between scans is at least this multiple of a scan's duration.
+/// The interval between scans is at least this multiple of a scan's duration, so that scans take at most a
+/// fiftieth of the time.
 const SCAN_PAUSE_FACTOR: u32 = 50;
 /// The maximum pause that this causes, unless one scan takes longer.
 const SCAN_PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -114,7 +114,7 @@ impl Store {
         Ok(changed)
     }
 
-    /// Fires each trigger by a script of its own: the jobs that one enqueues are seen by the next.
+    /// Evaluates each trigger by a script of its own: the jobs that one enqueues are seen by the next.
     async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> StoreResult<Vec<TriggerFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
