@@ -294,7 +294,7 @@ async fn first_job(here: impl Future<Output = Next>, there: impl Future<Output =
 /// A job that is dropped without an end is released, and counts as an attempt but not as a failure. A job
 /// that is held for longer than the time-out of its type and ten seconds is settled as timed out, and its
 /// own end comes too late.
-#[must_use = "a job that is dropped is given back"]
+#[must_use = "a job that is dropped is released"]
 pub struct HeldJob {
     ctx: Context,
     since: Instant,

@@ -68,7 +68,7 @@ impl DutiesThread {
             .spawn(move || {
                 match tokio::runtime::Builder::new_current_thread().enable_time().build() {
                     Ok(runtime) => runtime.block_on(shell.run()),
-                    Err(error) => tracing::error!(%error, "no duties: their runtime cannot be made"),
+                    Err(error) => tracing::error!(%error, "creating the runtime of the duties failed; this process does no duties"),
                 }
                 let _ = ended_tx.send(());
             })

@@ -154,11 +154,11 @@ impl DutyStatus {
         };
         let lease_client = LeaseClient::new(of_mode(DutyMode::Lease), timing, membership, now);
         let locks = Locks::new(of_mode(DutyMode::AdvisoryLock), timing, ring_position, now);
-        let entry = |entry: Entry| {
+        let named = |entry: Entry| {
             let ring_position = if entry.at_once { 0 } else { ring_position };
             (entry.spec.name.clone(), DutyEntry::new(entry.spec, ring_position, now))
         };
-        let duties = entries.into_iter().map(entry).collect();
+        let duties = entries.into_iter().map(named).collect();
         let mut duty_status = Self {
             worker,
             lease_client,

@@ -235,7 +235,9 @@ impl Body {
     fn run_thread(self) {
         match tokio::runtime::Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => runtime.block_on(self.run()),
-            Err(error) => tracing::error!(%error, "no heartbeat: its runtime cannot be made"),
+            Err(error) => {
+                tracing::error!(%error, "creating the runtime of the heartbeats failed; this worker sends none")
+            }
         }
     }
 
