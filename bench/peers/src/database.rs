@@ -1,4 +1,4 @@
-//! A database for one scenario, made and dropped by it, so that no scenario finds what another left behind.
+//! A database for one scenario, created and dropped by it, so that no scenario finds the rows of another.
 
 use std::str::FromStr;
 
@@ -6,10 +6,10 @@ use anyhow::Context as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool};
 
-/// One for each of the callers, and some for the worker.
+/// The size of the pool: one connection for each caller, and some for the worker.
 const CONNECTIONS_MAX: u32 = 20;
 
-/// A fresh, empty database.
+/// A new, empty database.
 pub(crate) struct Database {
     server: PgConnectOptions,
     name: String,
@@ -19,7 +19,7 @@ impl Database {
     pub(crate) async fn create(server_url: &str, scenario: &str) -> anyhow::Result<Self> {
         let server = PgConnectOptions::from_str(server_url)
             .context("expected an address such as postgres://postgres@localhost/postgres in DATABASE_URL")?;
-        // The process id keeps two measurements on one server apart.
+        // The process id separates two measurements on one server.
         let name = format!("windlass_peers_{scenario}_{}", std::process::id());
         let mut connection = PgConnection::connect_with(&server).await.context("connecting to the server")?;
         connection.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await?;
@@ -30,8 +30,8 @@ impl Database {
         Ok(PgPoolOptions::new().max_connections(CONNECTIONS_MAX).connect_with(self.options()).await?)
     }
 
-    /// Opens a transaction that sees the database as it is now, and so keeps vacuum from removing any row that dies
-    /// later, until it is released.
+    /// Opens a transaction that sees the database as it is now. Until it is released, vacuum cannot remove
+    /// any row that dies later.
     pub(crate) async fn pin(&self) -> anyhow::Result<Snapshot> {
         let mut connection = PgConnection::connect_with(&self.options()).await?;
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
@@ -51,13 +51,13 @@ impl Database {
     }
 }
 
-/// A transaction that is open.
+/// An open transaction.
 pub(crate) struct Snapshot(PgConnection);
 
 impl Snapshot {
-    /// Fails if the transaction did not last until now: then nothing was pinned.
+    /// Ends the transaction. Fails if it did not last until now: then nothing was pinned.
     pub(crate) async fn release(mut self) -> anyhow::Result<()> {
-        self.0.execute("COMMIT").await.context("expected the pinned transaction to be open still")?;
+        self.0.execute("COMMIT").await.context("expected the pinned transaction to be still open")?;
         Ok(())
     }
 }

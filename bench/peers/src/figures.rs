@@ -1,10 +1,10 @@
-//! What one scenario gave, as a line of JSON or of a table.
+//! The result of one scenario, as a line of JSON or of a table.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// One figure, or the two of latency, with what is needed to believe it.
+/// A figure, or the two figures of latency, with the numbers that show whether to trust it.
 #[derive(Debug)]
 pub(crate) struct Measured {
     peer: &'static str,
@@ -14,11 +14,11 @@ pub(crate) struct Measured {
 
 #[derive(Debug)]
 pub(crate) enum Figures {
-    /// Jobs put in.
+    /// A rate of enqueued jobs.
     Rate { jobs: u64, took: Duration, capped: bool },
-    /// Jobs run by a worker.
+    /// A rate of jobs that a worker ran.
     Drain { jobs: u64, ran: u64, took: Duration, capped: bool, ran_twice: u64, unsettled: i64 },
-    /// From call to handler.
+    /// The time from the enqueue call to the handler.
     Latency { jobs: u64, missed: u64, p50: Duration, p99: Duration, ran_twice: u64 },
 }
 
@@ -85,7 +85,7 @@ fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
 
-/// What was built: the version that this program's `Cargo.lock` names.
+/// The version of a crate in this program's `Cargo.lock`.
 fn version_of(name: &str) -> Option<&'static str> {
     let lock = include_str!("../Cargo.lock");
     let package =

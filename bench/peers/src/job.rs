@@ -1,8 +1,8 @@
-//! The job of all measurements: a number, and text that fills the payload up.
+//! The job of all measurements: a number, and text that fills up the payload.
 
 use serde::{Deserialize, Serialize};
 
-/// The number says which handler ran; the text is never looked at.
+/// A job. The number identifies the handler's call; the text is never read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) number: u64,
@@ -10,7 +10,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job whose payload has so many bytes as JSON.
+    /// A job whose payload has the given number of bytes as JSON.
     pub(crate) fn sized(number: u64, payload_bytes: u64) -> Self {
         let frame = r#"{"number":,"text":""}"#.len() + number.to_string().len();
         let filler = usize::try_from(payload_bytes).unwrap_or(usize::MAX).saturating_sub(frame);

@@ -1,5 +1,5 @@
-//! `peers`: the work of `windlass bench` done with another job queue on PostgreSQL, to compare with. What is
-//! measured, and with which settings, is in the README beside.
+//! `peers`: the work of `windlass bench`, done with another job queue on PostgreSQL, for comparison. The
+//! README beside describes the measurements and the settings.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ use with_graphile_worker::GraphileWorker;
 #[derive(Debug, Parser)]
 #[command(about = "Measures another job queue on PostgreSQL with the work of `windlass bench`")]
 struct Args {
-    /// Who is measured
+    /// The queue to measure
     #[arg(long, value_enum)]
     peer: PeerName,
     /// How many jobs are enqueued in bulk and drained
@@ -33,19 +33,19 @@ struct Args {
     /// The size of a payload as JSON
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u64).range(40..=100_000))]
     payload_bytes: u64,
-    /// What is measured, separated by commas
+    /// The scenarios to measure, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     scenario: Vec<Scenario>,
-    /// Jobs in one fetch, instead of what measured best
+    /// The number of jobs in one fetch, instead of the value that measured best
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batch: Option<u64>,
-    /// Fetches side by side, instead of what measured best
+    /// The number of concurrent fetches, instead of the value that measured best
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=16))]
     parallel: Option<u64>,
-    /// One JSON object a line instead of a table
+    /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
-    /// The server; each scenario gets a database of its own there, dropped at the end
+    /// The server; each scenario gets a separate database on it, dropped at the end
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     database_url: String,
 }
@@ -96,7 +96,7 @@ impl Args {
     }
 }
 
-/// As soon as it is measured: a later scenario may fail.
+/// Prints results as soon as they are measured: a later scenario may fail.
 fn print(measured: &[Measured], json: bool) {
     for one in measured {
         println!("{}", if json { one.to_json().to_string() } else { one.to_row() });

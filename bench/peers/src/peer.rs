@@ -1,4 +1,4 @@
-//! The seam between the scenarios and whoever is measured.
+//! The interface between the scenarios and a measured queue.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,55 +12,55 @@ use crate::database::Database;
 use crate::job::Job;
 use crate::tally::Tally;
 
-/// A worker that does not stop within this time is given up.
+/// How long a worker may take to stop before the measurement fails.
 const STOP_GRACE: Duration = Duration::from_secs(30);
 
 /// A job queue on PostgreSQL, with its own tables in its own database.
 pub(crate) trait Peer: Send + Sync + Sized + 'static {
-    /// As it is called in the registry, for figures and for its version.
+    /// The name in the registry, for figures and for the version.
     const CRATE: &'static str;
     /// How many jobs go into one call of `enqueue_many`.
     const BULK_BATCH: u64;
 
-    /// What measured best.
+    /// The settings that measured best.
     const BEST: Settings;
 
-    /// Connects and makes the tables.
+    /// Connects and creates the tables.
     fn open(database: &Database, settings: Settings) -> impl Future<Output = anyhow::Result<Self>> + Send;
 
-    /// One job, durable when this returns.
+    /// Enqueues one job, which is durable when this returns.
     fn enqueue(&self, job: Job) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// Many jobs in the fastest documented way, durable when this returns.
+    /// Enqueues many jobs in the fastest documented way. They are durable when this returns.
     fn enqueue_many(&self, jobs: Vec<Job>) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// A worker whose handlers do nothing but tell the tally, ready to be started.
+    /// Prepares a worker whose handlers only report to the tally.
     fn prepare(&self, tally: Arc<Tally>, aim: Aim) -> impl Future<Output = anyhow::Result<Prepared>> + Send;
 
-    /// How many jobs the store does not hold for finished.
+    /// The number of jobs that the store has not recorded as finished.
     fn unsettled(&self) -> impl Future<Output = anyhow::Result<i64>> + Send;
 }
 
-/// What a worker is tuned with.
+/// The settings of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    /// Jobs in one fetch.
+    /// The number of jobs in one fetch.
     pub(crate) batch: usize,
-    /// Fetches side by side.
+    /// The number of concurrent fetches.
     pub(crate) parallel: usize,
 }
 
-/// What a worker is set up for. The best settings of a peer may differ.
+/// The goal for which a worker is set up. The best settings of a peer may differ by goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
     Throughput,
     Latency,
 }
 
-/// A worker whose connections and tables are there, but which has not looked for jobs yet.
+/// A worker with its connections and tables, which has not fetched jobs yet.
 pub(crate) struct Prepared {
     pub(crate) run: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>,
-    /// Asks the worker to stop; then `run` ends.
+    /// Requests the worker to stop; then `run` ends.
     pub(crate) stop: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
 }
 
@@ -70,7 +70,7 @@ impl Prepared {
     }
 }
 
-/// A worker that runs in a task of its own.
+/// A worker that runs in a separate task.
 pub(crate) struct Running {
     task: JoinHandle<anyhow::Result<()>>,
     stop: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
@@ -94,7 +94,7 @@ impl Running {
         }
     }
 
-    /// Stops the worker; what it had finished is written to the store when this returns.
+    /// Stops the worker. Its finished jobs are written to the store when this returns.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         (self.stop)()?;
         let ended = tokio::time::timeout(STOP_GRACE, self.task).await;

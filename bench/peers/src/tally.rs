@@ -1,5 +1,5 @@
-//! What the handlers report: which job ran, how often, and when first. It lives outside the store, so that a job that
-//! was lost or ran twice cannot hide.
+//! The tally of handlers: which job ran, how often, and when first. It is kept outside the store, so that a
+//! job that was lost or ran twice is always detected.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -7,42 +7,42 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// One line for each job, by its number.
+/// A tally with one entry for each job, by its number.
 #[derive(Debug)]
 pub(crate) struct Tally {
     begun: OnceLock<Instant>,
     lines: Vec<Line>,
     distinct: AtomicU64,
-    tell_from: u64,
-    told: Notify,
+    notify_from: u64,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Line {
     runs: AtomicU32,
-    /// Nothing until then.
+    /// Zero until the job has run.
     first_run_nanos: AtomicU64,
 }
 
 impl Tally {
-    /// An empty tally for jobs with the numbers from nothing up. Handlers wake whoever waits only when `tell_from` jobs
-    /// have run: to do it for every job would be work that is measured.
-    pub(crate) fn new(jobs: u64, tell_from: u64) -> Self {
+    /// An empty tally for jobs numbered from 0. Handlers wake the waiting scenario only when `notify_from`
+    /// jobs have run: a wake-up for every job would add measured work.
+    pub(crate) fn new(jobs: u64, notify_from: u64) -> Self {
         Self {
             begun: OnceLock::new(),
             lines: (0..jobs).map(|_| Line::default()).collect(),
             distinct: AtomicU64::new(0),
-            tell_from,
-            told: Notify::new(),
+            notify_from,
+            changed: Notify::new(),
         }
     }
 
-    /// Starts the clock: when the worker starts, whose set-up needs the tally before.
+    /// Starts the clock at the start of the worker. The set-up of the worker needs the tally before that.
     pub(crate) fn begin(&self) {
         self.begun.get_or_init(Instant::now);
     }
 
-    /// All that a handler does.
+    /// Records the run of a job; handlers do nothing else.
     pub(crate) fn ran(&self, number: u64) {
         let now = self.elapsed();
         let line = usize::try_from(number).ok().and_then(|index| self.lines.get(index));
@@ -51,23 +51,23 @@ impl Tally {
             return;
         }
         line.first_run_nanos.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).max(1), SeqCst);
-        if self.distinct.fetch_add(1, SeqCst) + 1 >= self.tell_from {
-            self.told.notify_one();
+        if self.distinct.fetch_add(1, SeqCst) + 1 >= self.notify_from {
+            self.changed.notify_one();
         }
     }
 
-    /// Waits until it is so. Says no if it was not within `cap`.
+    /// Waits until the condition holds. Returns false if it does not hold within `cap`.
     pub(crate) async fn until(&self, so: impl Fn(&Self) -> bool, cap: Duration) -> bool {
-        let told = async {
+        let done = async {
             while !so(self) {
-                // A handler that came after the question left a permit here.
-                self.told.notified().await;
+                // A handler that ran after the check has left a permit here.
+                self.changed.notified().await;
             }
         };
-        tokio::time::timeout(cap, told).await.is_ok()
+        tokio::time::timeout(cap, done).await.is_ok()
     }
 
-    /// Since the start of the worker.
+    /// The time since the start of the worker.
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.get_or_init(Instant::now).elapsed()
     }
@@ -76,7 +76,7 @@ impl Tally {
         self.distinct.load(SeqCst)
     }
 
-    /// How many jobs ran more than once.
+    /// The number of jobs that ran more than once.
     pub(crate) fn ran_twice(&self) -> u64 {
         self.lines.iter().filter(|line| line.runs.load(SeqCst) > 1).count() as u64
     }
@@ -88,7 +88,7 @@ impl Tally {
         (nanos > 0).then(|| Duration::from_nanos(nanos))
     }
 
-    /// When the last job ran that had not run before, since the start.
+    /// When the last job ran for the first time, since the start.
     pub(crate) fn last_first_run(&self) -> Duration {
         let nanos = self.lines.iter().map(|line| line.first_run_nanos.load(SeqCst));
         Duration::from_nanos(nanos.max().unwrap_or(0))

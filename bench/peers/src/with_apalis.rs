@@ -14,7 +14,7 @@ use crate::peer::{Aim, Peer, Prepared, Settings};
 use crate::tally::Tally;
 
 const QUEUE: &str = "bench";
-/// Notifications wake a worker; this is for those that got lost.
+/// The interval of polling. Notifications wake a worker; polling finds the jobs of lost notifications.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Apalis {
@@ -30,7 +30,7 @@ async fn count(job: Job, tally: Data<Arc<Tally>>) {
 impl Peer for Apalis {
     const CRATE: &'static str = "apalis-postgres";
     const BULK_BATCH: u64 = 5_000;
-    /// `batch` is what a worker fetches at once, `parallel` how many workers the process has.
+    /// `batch` is the size of one fetch of a worker, `parallel` the number of workers in the process.
     const BEST: Settings = Settings { batch: 10_000, parallel: 4 };
 
     async fn open(database: &Database, settings: Settings) -> anyhow::Result<Self> {
@@ -54,7 +54,7 @@ impl Peer for Apalis {
     async fn prepare(&self, tally: Arc<Tally>, aim: Aim) -> anyhow::Result<Prepared> {
         let workers = match aim {
             Aim::Throughput => self.workers,
-            // More would all fetch at every notification.
+            // More workers would all fetch at every notification.
             Aim::Latency => 1,
         };
         let contexts: Vec<_> =
@@ -86,7 +86,7 @@ impl Apalis {
     }
 }
 
-/// Runs all workers, each in a task of its own, until all have ended or one fails.
+/// Runs all workers, each in a separate task, until all have ended or one fails.
 async fn all(runs: Vec<impl Future<Output = anyhow::Result<()>> + Send + 'static>) -> anyhow::Result<()> {
     let mut workers: JoinSet<_> = runs.into_iter().collect();
     while let Some(ended) = workers.join_next().await {

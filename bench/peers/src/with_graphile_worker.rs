@@ -14,9 +14,9 @@ use crate::peer::{Aim, Peer, Prepared, Settings};
 use crate::tally::Tally;
 
 const SCHEMA: &str = "graphile_worker";
-/// Handlers at once.
+/// The number of concurrent handlers.
 const CONCURRENCY: usize = 24;
-/// Finished jobs gather so long before they are deleted together.
+/// How long finished jobs are collected before they are deleted together.
 const COMPLETION_DELAY: Duration = Duration::from_millis(5);
 
 pub(crate) struct GraphileWorker {
@@ -37,7 +37,7 @@ impl TaskHandler for Job {
 impl Peer for GraphileWorker {
     const CRATE: &'static str = "graphile_worker";
     const BULK_BATCH: u64 = 1_000;
-    /// `batch` is the size of a local queue, `parallel` how many of them fetch side by side.
+    /// `batch` is the size of a local queue, `parallel` the number of local queues that fetch concurrently.
     const BEST: Settings = Settings { batch: 2_000, parallel: 2 };
 
     async fn open(database: &Database, settings: Settings) -> anyhow::Result<Self> {
@@ -59,7 +59,8 @@ impl Peer for GraphileWorker {
         Ok(())
     }
 
-    /// One set-up for both aims: with a local queue an idle worker is no slower to pick a job up than without.
+    /// Prepares one set-up for both goals: with a local queue, an idle worker picks up a job no slower than
+    /// without.
     async fn prepare(&self, tally: Arc<Tally>, _: Aim) -> anyhow::Result<Prepared> {
         let Settings { batch, parallel } = self.settings;
         let worker = WorkerOptions::default()
@@ -85,7 +86,7 @@ impl Peer for GraphileWorker {
     }
 
     async fn unsettled(&self) -> anyhow::Result<i64> {
-        // Jobs are deleted when they are done.
+        // Finished jobs are deleted.
         let left = "SELECT count(*) FROM graphile_worker._private_jobs";
         Ok(sqlx::query_scalar(left).fetch_one(&self.pool).await?)
     }

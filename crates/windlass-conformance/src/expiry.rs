@@ -99,7 +99,7 @@ pub async fn what_has_not_expired_is_left_by_a_sweep(h: &Harness) {
 }
 
 /// Returns expiring jobs of a queue without fairness keys, and then of a queue where some have a fairness
-/// key and some have none; one job of the latter came first.
+/// key and some have none. In the latter, a job without one came first.
 fn with_and_without_fairness_keys(after: u64) -> [Vec<NewJob>; 2] {
     let fairness_key = Some(windlass_core::names::FairnessKey::parse("tenant").expect("a plain name"));
     let nameless = || expiring(after);

@@ -157,7 +157,7 @@ pub async fn turns_of_one_priority_are_not_those_of_another(h: &Harness) {
     let jobs = ["a", "b"].map(|name| NewJob { fairness_key: Some(fairness_key(name)), ..urgent(0) });
     h.enqueue_all(jobs.to_vec()).await;
     assert_eq!(fairness_keys(&h.claim(2).await), "a b", "the urgent jobs");
-    assert_eq!(fairness_keys(&h.claim(2).await), "b a", "the others go on where they were");
+    assert_eq!(fairness_keys(&h.claim(2).await), "b a", "the other jobs continue their turns");
 }
 
 pub async fn one_fairness_key_alone_gets_every_slot(h: &Harness) {

@@ -255,7 +255,7 @@ pub async fn a_request_to_step_down_is_told_to_the_holder_until_it_gives_way(h: 
         h.advance(secs(2));
         assert_eq!(renew(h, &lease).await, Renewed::GiveWay);
     }
-    assert!(holds(h, &lease).await, "it holds until it is released");
+    assert!(holds(h, &lease).await, "the lease holds until it is released");
     release(h, &lease).await;
     let next = take(h, RESCUE).await;
     assert_eq!(renew(h, &next).await, Renewed::Kept, "the next lease was not tested");

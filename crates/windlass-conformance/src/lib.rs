@@ -9,7 +9,8 @@
 //! ```text
 //! async fn in_memory() -> Fixture {
 //!     let clock = Arc::new(ManualClock::default());
-//!     Fixture { engine: Arc::new(MemoryEngine::with_clock(clock.clone())), clock, raw: None, keep: Box::new(()) }
+//!     let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
+//!     Fixture { engine, clock, raw: None, keep: Box::new(()) }
 //! }
 //!
 //! windlass_conformance::suite!(memory, in_memory);

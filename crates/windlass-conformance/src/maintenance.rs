@@ -75,8 +75,8 @@ pub async fn a_finished_job_is_kept_for_the_days_of_its_type(h: &Harness) {
 }
 
 pub async fn a_job_that_ends_after_a_prune_is_kept_to_its_last_hour_through_all_others(h: &Harness) {
-    // Some stores drop expired records by the day. Half of the day on which the retention of this job ends
-    // must pass.
+    // Some stores drop expired records by the day. The job ends at noon, so that half a day is left of the
+    // day on which its retention ends.
     h.advance(minutes(12 * 60));
     h.prune().await;
     let claimed = h.enqueue_and_claim_one().await;
@@ -93,8 +93,8 @@ pub async fn a_job_that_ends_after_a_prune_is_kept_to_its_last_hour_through_all_
 
 pub async fn a_job_that_is_kept_for_months_is_kept_to_the_last_hour_of_a_month(h: &Harness) {
     const KEPT_FOR: u64 = 120;
-    // Some stores drop records with a long retention by the month. The job ends so that its retention is
-    // over half a day before the end of a month.
+    // Some stores drop records with a long retention by the month. The job ends at such a time that its
+    // retention ends half a day before a month does.
     h.advance(minutes(12 * 60));
     while !h.now().plus(days(KEPT_FOR + 1)).to_string().contains("-01T") {
         h.advance(days(1));

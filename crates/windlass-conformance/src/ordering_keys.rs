@@ -302,7 +302,7 @@ pub async fn a_dead_letter_that_is_started_over_waits_its_turn(h: &Harness) {
     assert_eq!(h.claim(10).await, []);
     h.succeed(&claimed).await;
     let claimed = h.claim_one().await;
-    assert_eq!(claimed.job.id, first, "it was enqueued before the third");
+    assert_eq!(claimed.job.id, first, "the job was enqueued before the third");
     h.succeed(&claimed).await;
     assert_eq!(ids(&h.claim(10).await), [third]);
 }

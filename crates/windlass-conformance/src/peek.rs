@@ -8,8 +8,8 @@ use windlass_core::enqueue::NewJob;
 use crate::harness::*;
 
 async fn next_due_of(h: &Harness, name: &str) -> NextDue {
-    let outlooks = h.engine.peek(&[queue(name)], &all_types()).await.expect(UP);
-    let (named, peek) = only(outlooks);
+    let peeks = h.engine.peek(&[queue(name)], &all_types()).await.expect(UP);
+    let (named, peek) = only(peeks);
     assert_eq!(named, queue(name));
     peek
 }
@@ -108,8 +108,8 @@ pub async fn the_end_of_a_pause_lies_ahead(h: &Harness) {
 pub async fn an_outlook_speaks_of_each_queue_apart(h: &Harness) {
     h.enqueue(work()).await;
     h.enqueue(NewJob { when: windlass_core::enqueue::When::In(secs(9)), ..job_of(OTHER_WORK) }).await;
-    let outlooks = h.engine.peek(&[queue(OTHER), queue(MAIN)], &all_types()).await.expect(UP);
-    let of = |name| outlooks.iter().find(|(found, _)| *found == queue(name)).expect("asked for").1;
+    let peeks = h.engine.peek(&[queue(OTHER), queue(MAIN)], &all_types()).await.expect(UP);
+    let of = |name| peeks.iter().find(|(found, _)| *found == queue(name)).expect("the queue was requested").1;
     assert_eq!((of(MAIN).more_due, of(OTHER).more_due), (true, false));
     assert_eq!(of(OTHER).next_due_in, Some(secs(9)));
 }

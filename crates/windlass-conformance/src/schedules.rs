@@ -160,7 +160,7 @@ pub async fn what_is_due_comes_longest_due_first_and_the_next_is_told(h: &Harnes
     assert_eq!(first.schedules, []);
     let next = first.next.expect("the schedule has a next tick");
     h.advance(next.since(h.now()));
-    assert!(!due(h).await.is_empty(), "it is due at exactly the returned instant");
+    assert!(!due(h).await.is_empty(), "the schedule is due at exactly the returned instant");
     h.advance(10 * MINUTE);
     let all = read(h, WhichSchedules::Due(None, 10)).await;
     let looks: Vec<_> = all.schedules.iter().map(|schedule| schedule.record.look_at()).collect();

@@ -104,7 +104,7 @@ pub async fn a_job_that_is_put_off_by_its_key_marks(h: &Harness) {
     assert!(matches!(put_off, EnqueueAnswer::Replaced(_)), "{put_off:?}");
     fires(h).await;
     h.offer(keyed(When::In(minutes(6)))).await;
-    assert_eq!(evaluate(h).await, [], "it held no trigger any more");
+    assert_eq!(evaluate(h).await, [], "the job held no trigger any more");
 }
 
 pub async fn a_suspect_holds_the_trigger_and_its_burial_marks(h: &Harness) {

@@ -269,7 +269,7 @@ pub async fn a_group_in_which_nothing_ran_does_not_fire(h: &Harness) {
     h.engine.cancel(later, "never mind").await.expect(UP);
     assert_eq!(evaluate(h).await, [], "a scheduled job holds no trigger");
     run(h, job_of(SMALL_WORK)).await;
-    assert_eq!(evaluate(h).await, [], "it belongs to neither");
+    assert_eq!(evaluate(h).await, [], "the job belongs to neither");
 }
 
 pub async fn a_retry_in_the_future_does_not_hold_the_trigger(h: &Harness) {
@@ -548,7 +548,7 @@ pub async fn a_store_keeps_only_so_many_triggers(h: &Harness) {
     assert_eq!(change(h, new(TRIGGERS_MAX)).await, TriggerChanged::NoRoom);
     run(h, work()).await;
     let fired = evaluate(h).await;
-    assert_eq!(fired.iter().map(made).count(), TRIGGERS_MAX as usize, "all of them watch the queue");
+    assert_eq!(fired.iter().map(made).count(), TRIGGERS_MAX as usize, "all triggers watch the queue");
 }
 
 pub async fn a_mark_is_hinted(h: &Harness) {

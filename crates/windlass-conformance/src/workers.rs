@@ -164,40 +164,40 @@ fn duties(names: &[&str]) -> Vec<DutyName> {
 
 /// Counts the members that core would count for a worker, from a list of all.
 async fn counted_by_core(h: &Harness, me: WorkerId) -> MemberCount {
-    let crew = h.engine.workers().await.expect(UP);
+    let workers = h.engine.workers().await.expect(UP);
     let mine =
-        crew.iter().find(|one| one.card.id == me).expect("the worker is registered").card.duties.clone();
-    let heard = crew.into_iter().filter(|one| is_live(one.silent_for, one.card.lease));
+        workers.iter().find(|one| one.card.id == me).expect("the worker is registered").card.duties.clone();
+    let heard = workers.into_iter().filter(|one| is_live(one.silent_for, one.card.lease));
     let peers: Vec<_> = heard.map(|one| Peer { worker: one.card.id, duties: one.card.duties }).collect();
     MemberCount::of(me, &mine, &peers)
 }
 
 pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &Harness) {
     let sets = [&["rescue", "prune"][..], &["rescue"], &["other"], &[], &["rescue", "prune"]];
-    let mut crew = Vec::new();
+    let mut workers = Vec::new();
     for set in sets.iter().cycle().take(15) {
-        crew.push(h.register(WorkerCard { duties: duties(set), ..h.card() }).await);
+        workers.push(h.register(WorkerCard { duties: duties(set), ..h.card() }).await);
         h.advance(secs(2));
     }
     // Some workers are without heartbeats by now, one was declared dead, one has left, and some have sent
     // heartbeats since.
-    h.kill(crew[14]).await;
-    h.engine.retire(crew[13]).await.expect(UP);
-    for worker in &crew[..10] {
+    h.kill(workers[14]).await;
+    h.engine.retire(workers[13]).await.expect(UP);
+    for worker in &workers[..10] {
         h.beat(*worker).await;
     }
     h.advance(WORKER_LEASE / 2 - secs(3));
-    h.beat(crew[0]).await;
+    h.beat(workers[0]).await;
     h.advance(secs(3));
-    let alone = h.heartbeat_with_members(crew[12]).await;
+    let alone = h.heartbeat_with_members(workers[12]).await;
     h.advance(secs(1));
-    for worker in [crew[0], crew[1], crew[2], crew[3], crew[12]] {
+    for worker in [workers[0], workers[1], workers[2], workers[3], workers[12]] {
         let expected = counted_by_core(h, worker).await;
         assert_eq!(h.heartbeat_with_members(worker).await.members, expected, "{worker}");
     }
     assert!(alone.members.live > 1, "{:?}", alone.members);
     h.advance(WORKER_LEASE);
-    let last = h.heartbeat_with_members(crew[0]).await.members;
+    let last = h.heartbeat_with_members(workers[0]).await.members;
     assert_eq!((last.live, last.duties.iter().map(|one| (one.able, one.before)).max()), (1, Some((1, 0))));
 }
 

@@ -13,7 +13,7 @@ use windlass_core::job::Phase;
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
 /// The longest wait, sufficient for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A session that waits for a lock keeps waiting until the test has seen it.
 const PATIENT: &str = "options=-c%20lock_timeout%3D10min%20-c%20statement_timeout%3D10min";
@@ -26,7 +26,7 @@ async fn session(url: &str) -> Client {
 
 async fn harness(url: &str, schema: &str) -> Harness {
     let clock = Arc::new(ManualClock::default());
-    let periods = Periods { answer_within: 2 * PATIENCE, ..Periods::default() };
+    let periods = Periods { answer_within: 2 * WAIT_MAX, ..Periods::default() };
     let options = PostgresOptions {
         schema: schema.to_owned(),
         clock: Some(clock.clone()),
@@ -47,7 +47,7 @@ async fn somebody_waits(session: &Client, schema: &str) {
     );
     let start = Instant::now();
     while session.query(&waiting, &[]).await.expect("the server is up").is_empty() {
-        assert!(start.elapsed() < PATIENCE, "expected a session to wait for a lock");
+        assert!(start.elapsed() < WAIT_MAX, "expected a session to wait for a lock");
         // may sleep: the server sends no signal when a session begins to wait.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

@@ -1,6 +1,6 @@
-//! A check-up of a real server names what is wrong with it.
+//! The doctor checks a real server and names what is wrong with it.
 #![cfg(feature = "postgres")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue stops")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio_postgres::{Client, NoTls};
 use windlass_engines::postgres::{Finding, Grade, PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::{Options, Server};
 
-/// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait, sufficient for a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 async fn engine() -> (PostgresEngine, String, Client) {
     engine_on(&windlass_servers::shared::postgres_url().expect("a PostgreSQL server")).await
 }
 
-/// An engine in a schema of its own, and a session of somebody else.
+/// Opens an engine in a schema of its own, and another session.
 async fn engine_on(url: &str) -> (PostgresEngine, String, Client) {
     let schema = format!("doctor_{:016x}", fastrand::u64(..));
     let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
@@ -30,14 +30,14 @@ async fn session(url: &str) -> Client {
     client
 }
 
-/// A server of its own, for what concerns all of a server.
+/// Starts a server of its own, for findings that concern a whole server.
 fn server(settings: &[(&str, &str)]) -> Server {
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let settings = settings.iter().map(own).collect();
     Server::start(&Options { fsync: false, settings, ..Options::default() }).expect("it starts")
 }
 
-/// Examines until a finding about something is as expected: the server counts some things a moment later.
+/// Repeats the check until a finding is as expected: the server counts some things a moment later.
 async fn until(engine: &PostgresEngine, what: &str, is_so: impl Fn(&Finding) -> bool) -> Finding {
     let looking = async {
         loop {
@@ -48,13 +48,13 @@ async fn until(engine: &PostgresEngine, what: &str, is_so: impl Fn(&Finding) -> 
             }
         }
     };
-    tokio::time::timeout(PATIENCE, looking)
+    tokio::time::timeout(WAIT_MAX, looking)
         .await
         .unwrap_or_else(|_| panic!("expected a finding about {what}"))
 }
 
 fn about<'a>(findings: &'a [Finding], what: &str) -> &'a Finding {
-    findings.iter().find(|finding| finding.about == what).expect("everything is looked at")
+    findings.iter().find(|finding| finding.about == what).expect("every topic is checked")
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_missing_index_is_named() {
     let finding = about(&findings, "indexes");
     assert_eq!(finding.grade, Grade::Bad);
     assert!(finding.found.contains("delayed_jobs_ready"), "{finding:?}");
-    assert_eq!(findings[0].about, "indexes", "the worst comes first");
+    assert_eq!(findings[0].about, "indexes", "the worst finding comes first");
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn each_index_that_statements_were_written_for_is_missed_if_it_is_not_ther
     }
     let findings = engine.examine().await.unwrap();
     let finding = about(&findings, "indexes");
-    let missing = finding.found.strip_prefix("missing: ").expect("none is invalid");
+    let missing = finding.found.strip_prefix("missing: ").expect("no index is invalid");
     let missing: BTreeSet<_> = missing.split(", ").collect();
     let dropped: BTreeSet<_> = indexes.iter().map(|row| row.get::<_, &str>(2)).collect();
     assert_eq!(missing, dropped);
@@ -128,7 +128,7 @@ async fn an_index_of_ours_that_is_invalid_is_named_once() {
 
 #[tokio::test]
 async fn a_table_with_more_than_twice_as_many_dead_rows_as_live_ones_is_named_until_it_is_vacuumed() {
-    // What other tests have open would keep vacuum from taking the rows away.
+    // Open transactions of other tests would keep vacuum from removing the rows.
     let server = server(&[]);
     let (engine, schema, client) = engine_on(&server.url()).await;
     let name = format!("{schema}.receipts");
@@ -148,7 +148,7 @@ async fn a_table_with_more_than_twice_as_many_dead_rows_as_live_ones_is_named_un
 
 #[tokio::test]
 async fn a_table_and_an_index_that_are_nearly_empty_after_a_vacuum_are_named_until_they_are_made_anew() {
-    // Long enough at work to hold back vacuum in the schemas of other tests.
+    // The transaction runs long enough to hold back vacuum in the schemas of other tests.
     let server = server(&[]);
     let (engine, schema, client) = engine_on(&server.url()).await;
     let (table, index) = (format!("{schema}.receipts"), format!("{schema}.spacious"));
@@ -186,8 +186,8 @@ async fn a_notification_queue_that_fills_up_is_told_until_whoever_is_in_the_way_
     let finding = until(&engine, "notifications", |finding| finding.grade == Grade::Poor).await;
     assert!(finding.advice.as_ref().unwrap().contains("LISTEN"), "{finding:?}");
     deaf.batch_execute("COMMIT; UNLISTEN *").await.unwrap();
-    // The server clears away what all sessions have read when a few more pages are written. The engine's own listener reads
-    // them, too, and may not have come to the end yet.
+    // The server removes the notifications that all sessions have read when a few more pages are written.
+    // The engine's own listener reads them, too, and may not have reached the end yet.
     let some =
         "SELECT count(pg_notify('elsewhere', lpad(n::text, 7900, 'x'))) FROM generate_series(1, 8) AS n";
     let is_good = async || about(&engine.examine().await.unwrap(), "notifications").grade == Grade::Good;
@@ -196,7 +196,7 @@ async fn a_notification_queue_that_fills_up_is_told_until_whoever_is_in_the_way_
             client.batch_execute(some).await.unwrap();
         }
     };
-    tokio::time::timeout(PATIENCE, clearing).await.expect("the queue is cleared");
+    tokio::time::timeout(WAIT_MAX, clearing).await.expect("the queue is cleared");
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn a_replication_slot_that_nobody_reads_is_named_with_the_way_to_drop_it()
     let make = "SELECT pg_create_logical_replication_slot('forgotten', 'pgoutput')";
     client.batch_execute(make).await.unwrap();
     let finding = until(&engine, "vacuum", |finding| finding.found.contains("forgotten")).await;
-    assert_eq!((finding.grade, finding.advice), (Grade::Good, None), "it is young");
+    assert_eq!((finding.grade, finding.advice), (Grade::Good, None), "the transaction is young");
     let work = "DO $$ BEGIN FOR n IN 1..100000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$";
     client.batch_execute(work).await.unwrap();
     let finding = until(&engine, "vacuum", |finding| finding.grade == Grade::Poor).await;
@@ -230,7 +230,8 @@ async fn a_replication_slot_that_nobody_reads_is_named_with_the_way_to_drop_it()
     until(&engine, "vacuum", |finding| finding.grade == Grade::Good).await;
 }
 
-/// The server's clock itself cannot be moved; but what our sessions ask for it can be another.
+/// The server's clock itself cannot be moved; but the function that our sessions call for it can be
+/// replaced.
 #[tokio::test]
 async fn a_server_whose_clock_is_off_is_told_by_how_much() {
     let (_, schema, client) = engine().await;
@@ -263,7 +264,8 @@ async fn the_session_that_holds_back_vacuum_is_named() {
         .await
         .unwrap();
     let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
-    // Others of the same run may hold one for a moment, but this one stays and so becomes the oldest.
+    // Other tests of the same run may hold a transaction for a moment, but this one stays and so becomes
+    // the oldest.
     let found = until(&engine, "vacuum", |finding| finding.found.contains(&pid.to_string())).await.found;
     assert!(found.contains("nightly-export"), "{found}");
 }

@@ -1,6 +1,6 @@
-//! What each role of docs/engines/postgres-roles.sql may do, and what it may not.
+//! What each role of docs/engines/postgres-roles.sql may do, and what it may not do.
 #![cfg(feature = "postgres")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue stops")]
 
 #[path = "workers/words.rs"]
 mod words;
@@ -46,7 +46,7 @@ const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
 
 const NAMES: [&str; 4] = ["worker", "producer", "client", "reader"];
 
-/// A schema with its roles, and a way in for each. Its owner is no superuser, and may make no roles.
+/// A schema with its roles, and a session for each. Its owner is no superuser, and may create no roles.
 struct Place {
     schema: String,
     url: String,
@@ -63,25 +63,26 @@ impl Place {
         place
     }
 
-    /// Runs the file as the owner.
+    /// Runs the script of grants as the owner.
     async fn grant(&self) {
         grant(&self.url_of("owner"), &self.schema).await;
     }
 
     async fn as_role(&self, role: &str) -> PostgresEngine {
-        open(&self.url_of(role), &self.schema, false).await.expect("the role may come in")
+        open(&self.url_of(role), &self.schema, false).await.expect("the role may connect")
     }
 
     fn url_of(&self, role: &str) -> String {
         url_of(&self.url, &self.schema, role)
     }
 
-    /// A session without an engine.
+    /// Opens a session without an engine.
     async fn session_of(&self, role: &str) -> Client {
         connect(&self.url_of(role)).await
     }
 
-    /// Fails unless a role is refused all of these for lack of a right. The schema is called `windlass` in the texts.
+    /// Fails unless the server refuses a role all of these statements for lack of a right. The schema is
+    /// called `windlass` in the texts.
     async fn assert_refused(&self, role: &str, texts: &[&str]) {
         let client = self.session_of(role).await;
         for text in texts {
@@ -91,7 +92,7 @@ impl Place {
         }
     }
 
-    /// Which tables of ours a role has a right on, by name; among them what is made later.
+    /// Returns the names of our tables on which a role has a right, also of tables that are created later.
     async fn tables_with(&self, role: &str, right: &str) -> Vec<String> {
         let text = "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = $1::text::regnamespace
             AND c.relkind IN ('r', 'p', 'v') AND has_table_privilege($2::text, c.oid, $3::text) ORDER BY 1";
@@ -100,7 +101,7 @@ impl Place {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// Which functions that act as the owner a role may call.
+    /// Returns the functions with the owner's rights that a role may call.
     async fn powers_of(&self, role: &str) -> Vec<String> {
         let text = "SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = $1::text::regnamespace AND p.prosecdef
             AND p.prorettype <> 'trigger'::regtype AND has_function_privilege($2::text, p.oid, 'EXECUTE') ORDER BY 1";
@@ -110,7 +111,8 @@ impl Place {
     }
 }
 
-/// An empty schema whose owner has no other right, and the four roles, which this owner could not make.
+/// Creates an empty schema whose owner has no other right, and the four roles, which this owner could not
+/// create.
 async fn with_an_owner() -> (String, String) {
     let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
     let schema = format!("roles_{:016x}", fastrand::u64(..));
@@ -129,7 +131,7 @@ async fn open(url: &str, schema: &str, migrate: bool) -> Result<PostgresEngine, 
     PostgresEngine::connect(url, options).await
 }
 
-/// The file, for another schema than the one it names.
+/// Returns the script of grants, for another schema than the one that it names.
 fn roles_of(schema: &str) -> String {
     ROLES.replace("windlass_", &format!("{schema}_")).replace("windlass", schema)
 }
@@ -139,7 +141,7 @@ async fn grant(url: &str, schema: &str) {
 }
 
 async fn connect(url: &str) -> Client {
-    Address::parse(url).unwrap().connect().await.expect("the role may come in")
+    Address::parse(url).unwrap().connect().await.expect("the role may connect")
 }
 
 fn url_of(url: &str, schema: &str, role: &str) -> String {
@@ -154,7 +156,7 @@ fn url_of(url: &str, schema: &str, role: &str) -> String {
     format!("postgres://{user}@{host}:{port}/{database}")
 }
 
-async fn put_in(engine: &PostgresEngine) -> Result<Vec<EnqueueAnswer>, EngineError> {
+async fn enqueue_one(engine: &PostgresEngine) -> Result<Vec<EnqueueAnswer>, EngineError> {
     engine.enqueue(request(vec![NewJob::new(kind(), Payload::default())])).await
 }
 
@@ -166,12 +168,12 @@ async fn claim(engine: &PostgresEngine, worker: WorkerId) -> Result<ClaimAnswer,
     engine.claim(claim_request(worker, 10)).await
 }
 
-/// What a worker and the commands beside it do, but for listening.
+/// Makes every call of a worker and of the commands beside it, except listening.
 async fn do_everything(engine: &PostgresEngine) {
     let worker = WorkerId::from_random(fastrand::u128(..));
     register(engine, worker).await.unwrap();
     for _ in 0..4 {
-        put_in(engine).await.unwrap();
+        enqueue_one(engine).await.unwrap();
     }
     let mut jobs = claimed(claim(engine, worker).await.unwrap());
     let (stopped, dead) = (jobs.remove(0), jobs.remove(0));
@@ -189,8 +191,8 @@ async fn do_everything(engine: &PostgresEngine) {
     assert_eq!(engine.resume(&queue()).await.unwrap(), Changed::Done);
     assert_eq!(engine.set_shut(&queue(), true).await.unwrap(), Changed::Done);
     assert_eq!(engine.set_shut(&queue(), false).await.unwrap(), Changed::Done);
-    fairness_key(engine, worker).await;
-    roll_up_samples(engine).await;
+    use_limits_and_leases(engine, worker).await;
+    use_rollups(engine).await;
     schedule(engine).await;
     trigger(engine, worker).await;
     engine.sweep(100).await.unwrap();
@@ -198,8 +200,8 @@ async fn do_everything(engine: &PostgresEngine) {
     engine.retire(worker).await.unwrap();
 }
 
-/// Breakers, rate limits and leases.
-async fn fairness_key(engine: &PostgresEngine, worker: WorkerId) {
+/// Uses breakers, rate limits and leases.
+async fn use_limits_and_leases(engine: &PostgresEngine, worker: WorkerId) {
     let name = BreakerName::parse("shop").unwrap();
     let saved = engine.save_breaker(&name, 0, &BreakerState::default()).await.unwrap();
     assert_eq!(saved, Saved::Done);
@@ -211,7 +213,7 @@ async fn fairness_key(engine: &PostgresEngine, worker: WorkerId) {
     let duties = vec![(duty.clone(), Duration::from_secs(600))];
     let request = LeaseRequest { worker, id: TermId::from_random(fastrand::u128(..)), duties };
     let [Taking::Taken(term, _)] = engine.take_leases(&request).await.unwrap()[..] else {
-        panic!("it is free")
+        panic!("the lease is free")
     };
     let lease = LeaseFence { duty: duty.clone(), term };
     let renewal = Renewal { lease: lease.clone(), metadata: None };
@@ -227,11 +229,11 @@ async fn fairness_key(engine: &PostgresEngine, worker: WorkerId) {
     engine.unlock_duties(worker, &[duty]).await.unwrap();
 }
 
-/// What happened is told, folded, read and forgotten.
-async fn roll_up_samples(engine: &PostgresEngine) {
+/// Appends a sample, rolls it up, reads the rollups and prunes them.
+async fn use_rollups(engine: &PostgresEngine) {
     let sample = Sample { ago: Duration::ZERO, text: format!("{} {} 1 a1 a1\n", queue(), kind()) };
     engine.append_samples(&[sample]).await.unwrap();
-    let roll_up = roll_up(engine.rollup_input(10).await.unwrap()).expect("something was seen");
+    let roll_up = roll_up(engine.rollup_input(10).await.unwrap()).expect("there are samples");
     let kept = engine.rollups_of(&roll_up.keys()).await.unwrap();
     assert_eq!(engine.apply_rollup(&roll_up.onto(kept.rows)).await.unwrap(), RollupOutcome::Done);
     assert_eq!(rollups(engine).await, 1);
@@ -239,7 +241,7 @@ async fn roll_up_samples(engine: &PostgresEngine) {
     assert_eq!(engine.forget_rollups(ages, 10).await.unwrap().changed, 0);
 }
 
-/// A schedule is stored, found, fired and forgotten.
+/// Stores a schedule, reads it as due, fires and forgets it.
 async fn schedule(engine: &PostgresEngine) {
     let name = ScheduleName::parse(&format!("nightly-{}", fastrand::u32(..))).unwrap();
     let every_hour = Schedule::parse("every 1h").unwrap();
@@ -254,14 +256,14 @@ async fn schedule(engine: &PostgresEngine) {
     let firing = schedules::fire::fire(&read.schedules[0], later).expect("a tick has come by then");
     let fired = engine.change_schedules(&[firing.change]).await.unwrap();
     let [ScheduleChanged::Done { version, jobs }] = &fired[..] else {
-        panic!("nobody was faster: {fired:?}")
+        panic!("no other process was faster: {fired:?}")
     };
-    let job = jobs[0].new_job().expect("it is the first of its tick");
+    let job = jobs[0].new_job().expect("the job is the first of its tick");
     assert_eq!(engine.cancel(job, "not needed").await.unwrap(), CancelAnswer::Cancelled);
     engine.change_schedules(&[schedules::acts::remove(&name, *version)]).await.unwrap();
 }
 
-/// A drain is stored, marked by the end of a job, fired and forgotten.
+/// Stores a completion trigger, marks it by the end of a job, fires and forgets it.
 async fn trigger(engine: &PostgresEngine, worker: WorkerId) {
     let name = TriggerName::parse(&format!("hook-{}", fastrand::u32(..))).unwrap();
     let spec = CompletionTrigger::new(name.clone(), Watched::Queue(queue()), JobTemplate::new(kind()));
@@ -270,15 +272,18 @@ async fn trigger(engine: &PostgresEngine, worker: WorkerId) {
         .change_triggers(&[triggers::acts::declare(&spec, Origin::Code, None, now).unwrap()])
         .await
         .unwrap();
-    put_in(engine).await.unwrap();
+    enqueue_one(engine).await.unwrap();
     let jobs = claimed(claim(engine, worker).await.unwrap());
     let count = jobs.len();
     let ended = engine.settle(jobs.into_iter().map(succeeded).collect()).await.unwrap();
     assert_eq!(ended, vec![Settled::Applied; count]);
     engine.triggers(&WhichTriggers::After(None, 10)).await.unwrap();
     let marked = engine.triggers(&WhichTriggers::Marked(10)).await.unwrap();
-    let stored =
-        marked.triggers.iter().find(|stored| *stored.name() == name).expect("its queue was worked off");
+    let stored = marked
+        .triggers
+        .iter()
+        .find(|stored| *stored.name() == name)
+        .expect("all jobs of its queue have ended");
     let fired = engine.fire_triggers(&[triggers::acts::fire(stored, marked.now)]).await.unwrap();
     let [TriggerFired::Fired { version, job: EnqueueAnswer::New(job) }] = fired[..] else {
         panic!("{fired:?}")
@@ -287,7 +292,7 @@ async fn trigger(engine: &PostgresEngine, worker: WorkerId) {
     engine.change_triggers(&[triggers::acts::remove(&name, version)]).await.unwrap();
 }
 
-/// How many minutes this engine sees.
+/// Counts the rollups that this engine reads.
 async fn rollups(engine: &PostgresEngine) -> usize {
     let now = engine.now().await.unwrap();
     let hour = Duration::from_secs(60 * 60);
@@ -298,7 +303,7 @@ async fn rollups(engine: &PostgresEngine) -> usize {
 fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
     match answer {
         ClaimAnswer::Claimed { jobs, .. } => jobs,
-        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+        ClaimAnswer::WorkerDead => panic!("the worker is live"),
     }
 }
 
@@ -343,12 +348,12 @@ async fn a_worker_is_woken_by_what_others_put_in() {
     let engine = PostgresEngine::connect(&place.url_of("worker"), options).await.unwrap();
     let hints = Arc::<HintLog>::default();
     engine.on_hint(Arc::<HintLog>::downgrade(&hints));
-    // It says so itself once it listens.
+    // The listener sends this hint once it listens.
     tokio::task::block_in_place(|| hints.wait_for(&Hint::Any));
     let worker = WorkerId::from_random(fastrand::u128(..));
     register(&engine, worker).await.unwrap();
     assert!(claimed(claim(&engine, worker).await.unwrap()).is_empty());
-    // And once it has told that it waits.
+    // The worker is woken once it is registered as idle.
     tokio::task::block_in_place(|| hints.wait_for(&Hint::Queue(queue())));
     hints.forget();
     let put = format!("SELECT {}.enqueue('work')", place.schema);
@@ -368,7 +373,7 @@ async fn an_owner_without_any_other_right_migrates_and_looks_after_everything() 
     };
     let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'windlass.job_history'::regclass";
     let made = ask(days).await;
-    assert!(made > 1, "the days ahead were made, beside the rest: {made}");
+    assert!(made > 1, "the partitions ahead were created, beside the other work: {made}");
     let later = "SELECT windlass.create_partitions(now() + interval '30 days')::bigint";
     let added = ask(later).await;
     assert!(added > 0);
@@ -376,7 +381,7 @@ async fn an_owner_without_any_other_right_migrates_and_looks_after_everything() 
     let drop = "SELECT count(*) FROM windlass.drop_partitions(now() + interval '100 years')";
     for left in (1..made + added).rev() {
         ask(drop).await;
-        assert_eq!(ask(days).await, left, "one day went");
+        assert_eq!(ask(days).await, left, "one partition was dropped");
     }
 }
 
@@ -450,7 +455,7 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
         "SELECT windlass.complete(1, '00000000-0000-0000-0000-000000000000')",
         "SELECT windlass.create_partitions(now())",
         "SELECT windlass.drop_partitions(now())",
-        // What the functions call acts with the caller's own rights.
+        // Functions that these functions call run with the caller's own rights.
         "SELECT windlass.unfinished('main')",
         "SELECT windlass.start_over(1, now())",
     ];
@@ -467,7 +472,7 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
 async fn a_client_puts_jobs_in_and_claims_none() {
     let place = Place::new().await;
     let engine = place.as_role("client").await;
-    assert!(matches!(put_in(&engine).await.unwrap()[..], [EnqueueAnswer::New(_)]));
+    assert!(matches!(enqueue_one(&engine).await.unwrap()[..], [EnqueueAnswer::New(_)]));
     let refused = register(&engine, WorkerId::from_random(fastrand::u128(..))).await.unwrap_err();
     assert!(matches!(&refused, EngineError::Unusable { why } if why.contains("lacks a right")), "{refused}");
     let others = [
@@ -493,12 +498,12 @@ async fn a_client_puts_jobs_in_and_claims_none() {
 #[tokio::test]
 async fn a_reader_sees_all_and_changes_nothing() {
     let place = Place::new().await;
-    put_in(&place.owner).await.unwrap();
+    enqueue_one(&place.owner).await.unwrap();
     let engine = place.as_role("reader").await;
     assert_eq!(rollups(&engine).await, 0);
     assert_eq!(engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap().len(), 1);
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1);
-    let refused = put_in(&engine).await.unwrap_err();
+    let refused = enqueue_one(&engine).await.unwrap_err();
     assert!(
         matches!(&refused, EngineError::Unusable { why } if why.contains("docs/engines/postgres.md")),
         "{refused}"
@@ -542,7 +547,7 @@ async fn a_client_may_replace_what_waits_and_revive_what_is_dead() {
         ..NewJob::new(kind(), Payload::default())
     };
     let put = async |new| engine.enqueue(request(vec![new])).await.unwrap().remove(0);
-    let EnqueueAnswer::New(id) = put(keyed(OnConflict::Keep)).await else { panic!("it is new") };
+    let EnqueueAnswer::New(id) = put(keyed(OnConflict::Keep)).await else { panic!("the job is new") };
     assert_eq!(put(keyed(OnConflict::Keep)).await, EnqueueAnswer::Duplicate(id));
     assert_eq!(put(keyed(OnConflict::Replace)).await, EnqueueAnswer::Replaced(id));
     let worker = WorkerId::from_random(fastrand::u128(..));

@@ -61,6 +61,6 @@ mod tests {
     fn an_account_is_found_by_its_whole_name() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\npostgresql:x:7:7::/:\npostgres:x:101:104::/:/bin/sh\n";
         assert_eq!(ids_of("postgres", passwd), Some((101, 104)));
-        assert_eq!(ids_of("nobody", passwd), None);
+        assert_eq!(ids_of("missing", passwd), None);
     }
 }

@@ -11,7 +11,7 @@ use crate::port::random;
 /// The largest number of log lines in an error.
 const LOG_LINES_MAX: usize = 30;
 
-/// A folder that the code that ends the server's processes also removes, since the folder cannot go before
+/// The folder of a server. The code that ends the server's processes removes it, since it cannot go before
 /// them.
 #[derive(Debug)]
 pub(crate) struct Folder {

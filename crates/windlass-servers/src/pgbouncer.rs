@@ -54,7 +54,8 @@ fn program() -> Result<PathBuf, Error> {
 }
 
 impl Server {
-    /// Starts a pooler in front of the server at a URL such as `postgres://user:password@127.0.0.1:5432/database`.
+    /// Starts a pooler in front of the server at a URL such as
+    /// `postgres://user:password@127.0.0.1:5432/database`.
     pub fn start(url: &str, options: &Options) -> Result<Self, Error> {
         let program = program()?;
         let target = Target::read(url)?;

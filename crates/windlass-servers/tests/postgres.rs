@@ -62,7 +62,7 @@ fn a_killed_server_leaves_no_process_and_keeps_what_was_committed() {
     let mut server = start();
     let url = server.url();
     server.psql("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)").unwrap();
-    assert!(processes_in(server.folder()) > 1, "the first process and those that it started");
+    assert!(processes_in(server.folder()) > 1, "the first process and its children");
     server.kill().unwrap();
     assert_eq!(processes_in(server.folder()), 0);
     assert!(postgres::psql(&url, "SELECT 1").is_err());

@@ -184,7 +184,7 @@ fn questions_that_are_held_arrive_later_though_their_client_is_gone_and_answers_
     let (mut server, _) = listener.accept().unwrap();
     proxy.hold_questions(true);
     client.write_all(b"later").unwrap();
-    until("it is stuck", || proxy.stuck_connections() == 1);
+    until("the connection is stuck", || proxy.stuck_connections() == 1);
     server.write_all(b"answer").unwrap();
     let mut answer = [0; 6];
     client.read_exact(&mut answer).unwrap();
@@ -242,8 +242,8 @@ fn no_answer_at_all_means_a_cut_at_once() {
 
 #[test]
 fn a_server_that_is_not_there_looks_like_a_closed_connection() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let proxy = Proxy::start(nobody).unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = Proxy::start(unused).unwrap();
     assert_eq!(read_to_the_end(&mut connect(&proxy)), b"");
 }
 

@@ -1,6 +1,7 @@
-//! Reconciling the reports of affiliates with what a platform counted: the normal way, and the way of a report whose data is
-//! not there yet. Both timelines are printed as they happen. Jobs are in memory; with `USE_REDIS_QUEUE=true` (and the
-//! features `redis` and `fallback`) they are in Redis, and in memory while Redis is away.
+//! Compares the reports of affiliates with the counts of a platform: the normal case, and a report whose
+//! data is not available yet. Both timelines are printed as they happen. Jobs are in memory; with
+//! `USE_REDIS_QUEUE=true` (and the features `redis` and `fallback`) they are in Redis, and in memory while
+//! Redis is unavailable.
 //!
 //! ```console
 //! cargo run -p windlass --example affiliate_reports
@@ -17,10 +18,11 @@ use windlass::{
     Attempt, Context, Handlers, JobType, MemoryEngine, Outcome, State, Worker, WorkerOptions, select,
 };
 
-/// How long a report waits whose data the platform does not have yet. Half an hour in earnest.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(400);
+/// How long a report waits if the platform does not have its data yet. In production it would be half an
+/// hour.
+const RETRY_AFTER: Duration = Duration::from_millis(400);
 
-/// A report that an affiliate handed in.
+/// A report that an affiliate has submitted.
 #[derive(Serialize, Deserialize)]
 struct Reconcile {
     report: u32,
@@ -31,11 +33,12 @@ impl JobType for Reconcile {
     const NAME: &'static str = "affiliate.reconcile";
 }
 
-/// What the example shares: when it began, how often the platform was asked for report 102, and how many reports are left.
+/// The state of the example: its start, how often the platform was queried for report 102, and how many
+/// reports are left.
 #[derive(Clone)]
 struct App {
     began: Instant,
-    asked: Arc<AtomicU32>,
+    queries: Arc<AtomicU32>,
     left: Arc<watch::Sender<usize>>,
 }
 
@@ -44,18 +47,18 @@ impl App {
         println!("T+{:>4}ms  {what}", self.began.elapsed().as_millis());
     }
 
-    /// What the platform counted; it has nothing of report 102 until it is asked a second time.
+    /// The count of the platform. It has nothing for report 102 until the second query.
     fn fetch(&self, report: u32) -> Option<u64> {
         match report {
-            102 if self.asked.fetch_add(1, Ordering::SeqCst) == 0 => None,
+            102 if self.queries.fetch_add(1, Ordering::SeqCst) == 0 => None,
             102 => Some(70),
             _ => Some(1_200),
         }
     }
 }
 
-/// Compares what the affiliate says with what the platform counted. What is missing is asked for again later by the queue
-/// itself, without anybody else's help.
+/// Compares the affiliate's count with the platform's count. If the platform has no data yet, the job
+/// snoozes, and the queue runs it again.
 async fn reconcile(
     job: Reconcile,
     ctx: Context,
@@ -66,8 +69,8 @@ async fn reconcile(
     app.say(&format!("#{report} attempt {attempt}, correlation {}", correlation(&ctx)));
     match app.fetch(report) {
         None => {
-            app.say(&format!("#{report} the platform has nothing yet; again in {TRY_AGAIN_AFTER:?}"));
-            Outcome::Snooze(TRY_AGAIN_AFTER)
+            app.say(&format!("#{report} the platform has no data yet; retrying in {RETRY_AFTER:?}"));
+            Outcome::Snooze(RETRY_AFTER)
         }
         Some(counted) if counted == job.clicks => {
             app.say(&format!("#{report} matched: {counted} clicks"));
@@ -90,7 +93,7 @@ fn correlation(ctx: &Context) -> String {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reports = [(101, 1_200, "normal"), (102, 70, "normal"), (103, 9_000, "high")];
     let left = Arc::new(watch::Sender::new(reports.len()));
-    let app = App { began: Instant::now(), asked: Arc::default(), left };
+    let app = App { began: Instant::now(), queries: Arc::default(), left };
     let engine = select::from_env(Arc::new(MemoryEngine::for_spool())).await?;
     let handlers = Handlers::new(app.clone()).handle(reconcile);
     let mut worker = Worker::start(engine, handlers, WorkerOptions::default()).await?;
@@ -99,7 +102,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (report, clicks, label) in reports {
         let job = Reconcile { report, clicks };
         client.enqueue(job).label(label).correlation(&format!("report-{report}")).await?;
-        app.say(&format!("#{report} put in, priority {label}"));
+        app.say(&format!("#{report} enqueued, priority {label}"));
     }
     let snapshot = client.snapshot().await?;
     app.say(&format!("{} in the queue, engine {}", snapshot.depth, snapshot.active_engine));
@@ -107,6 +110,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     worker.stop().await;
     let snapshot = client.snapshot().await?;
     let dead: u64 = snapshot.queues.iter().map(|queue| queue.counts.dead_letters).sum();
-    app.say(&format!("{} left; {dead} report waits for a person as a dead letter", snapshot.depth));
+    app.say(&format!("{} left; {dead} report is a dead letter and needs a person", snapshot.depth));
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! A circuit breaker in front of a platform that goes down for a while.
 //!
-//! Twenty reports are to be fetched. The platform fails; after three failures nobody calls it, and the jobs wait without
-//! using up their attempts. A probe finds out that it is back, and all go on.
+//! The jobs fetch twenty reports. The platform fails. After three failures the breaker stops all calls, and
+//! the jobs wait without using up their attempts. A probe finds that the platform is back, and all jobs
+//! continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +27,7 @@ struct FetchReport {
 impl JobType for FetchReport {
     const NAME: &'static str = "report.fetch";
 
-    /// Three attempts: without a breaker, an outage of two seconds would be the end of every report.
+    /// Three attempts: without a breaker, an outage of two seconds would make every report dead.
     fn defaults(spec: TypeSpec) -> TypeSpec {
         TypeSpec { retry: RetryPolicy::Fixed { every: Duration::from_millis(100), attempts: 3 }, ..spec }
     }
@@ -76,10 +77,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = WorkerOptions { limits, ..WorkerOptions::default() };
     let mut worker = Worker::start(Arc::new(MemoryEngine::new()), handlers, options).await?;
 
-    println!("{REPORTS} reports are to be fetched from a platform that is down for two seconds.");
-    let placed = worker.client().enqueue_many((1..=REPORTS).map(|id| FetchReport { id })).await?;
-    let jobs =
-        placed.into_iter().map(|placed| placed.map(|placed| placed.id)).collect::<Result<Vec<_>, _>>()?;
+    println!("Fetching {REPORTS} reports from a platform that is down for two seconds.");
+    let enqueued = worker.client().enqueue_many((1..=REPORTS).map(|id| FetchReport { id })).await?;
+    let jobs = enqueued
+        .into_iter()
+        .map(|enqueued| enqueued.map(|enqueued| enqueued.id))
+        .collect::<Result<Vec<_>, _>>()?;
 
     for id in jobs {
         loop {
@@ -88,12 +91,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 assert_eq!(record.phase(), Phase::Succeeded);
                 break;
             }
-            // Often enough to look prompt, and no burden.
+            // A short interval, which costs little.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
     let calls = platform.calls.load(Ordering::SeqCst);
-    println!("All {REPORTS} reports are there, after {calls} calls.");
+    println!("All {REPORTS} reports are fetched, after {calls} calls.");
     worker.stop().await;
     Ok(())
 }

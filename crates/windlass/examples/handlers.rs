@@ -1,4 +1,4 @@
-//! What handlers can take, what they can return, and what they can do meanwhile.
+//! The arguments and return values of handlers, and what they can do while they run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use windlass::{
     State, TypeSpec, Worker, WorkerOptions,
 };
 
-/// An order, and what may happen to it.
+/// An order to ship.
 #[derive(Serialize, Deserialize)]
 struct Ship {
     order: u64,
@@ -60,7 +60,7 @@ impl Carrier {
     }
 }
 
-/// Takes the job, its attempt, a part of the state and the context; gives a result that is kept.
+/// Takes the job, its attempt, a part of the state and the context; returns a result that is kept.
 async fn ship(
     job: Ship,
     Attempt(attempt): Attempt,
@@ -74,7 +74,7 @@ async fn ship(
     Ok(Json(parcel))
 }
 
-/// Takes the whole state; says itself what becomes of the job.
+/// Takes the whole state; returns the outcome of the job.
 async fn tell(job: Tell, id: JobId, State(app): State<App>, Attempt(attempt): Attempt) -> Outcome {
     if attempt == 1 {
         return Outcome::Snooze(Duration::from_millis(30));
@@ -83,7 +83,7 @@ async fn tell(job: Tell, id: JobId, State(app): State<App>, Attempt(attempt): At
     Outcome::Done
 }
 
-/// Runs around every job.
+/// A hook that runs around every job.
 struct Watch;
 
 impl Hook for Watch {

@@ -1,7 +1,7 @@
-//! A backlog of work items that are known by a key: wallets, each on some network.
+//! A backlog of work items that are identified by a key: wallets, each on some network.
 //!
-//! Adding an item that is live changes nothing. A restart picks up what is unfinished. An item that failed too
-//! often is given up and left alone, until somebody adds it again: that revives it.
+//! Adding an item that is live changes nothing. A restart picks up unfinished items. An item that has
+//! failed too often is dead, and stays dead until it is added again: that revives it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ impl JobType for Backfill {
     const NAME: &'static str = "wallet.backfill";
     const QUEUE: &'static str = "backfill";
 
-    /// `RetryPolicy::backfill()` waits minutes; here it is the same policy in tenths of a second.
+    /// `RetryPolicy::backfill()` waits minutes; this is the same policy in tenths of a second.
     fn defaults(spec: TypeSpec) -> TypeSpec {
         let (base, max) = (Duration::from_millis(100), Duration::from_secs(1));
         TypeSpec { retry: RetryPolicy::Backfill { base, max, attempts: 3 }, ..spec }
@@ -53,32 +53,32 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let up = NetworkIsUp::default();
 
     let mut worker = start(&engine, &up).await?;
-    println!("Six items go in; two workers take them.");
+    println!("Six items are enqueued; two slots run them.");
     for wallet in ["ada", "bob", "cyd"] {
         for network in ["mainnet", "slownet"] {
             add(worker.client(), wallet, network).await?;
         }
     }
     let again = add(worker.client(), "ada", "mainnet").await?;
-    println!("Adding ada:mainnet again: {:?}, it is job {} already.", again.outcome, again.id);
+    println!("Adding ada:mainnet again: {:?}, job {}.", again.outcome, again.id);
 
     tokio::time::sleep(Duration::from_millis(80)).await;
     worker.stopper().stop_now();
     worker.ended(None).await;
     println!("Stopped in the middle: {} items are unfinished.", unfinished(&engine).await?);
 
-    println!("Another start picks them up; nobody adds them again.");
+    println!("The next start picks them up without adding them again.");
     let mut worker = start(&engine, &up).await?;
     while unfinished(&engine).await? > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    println!("{} items were given up: slownet never answered.", dead(&engine).await?);
+    println!("{} items are dead: slownet never answered.", dead(&engine).await?);
 
     up.store(true, Ordering::SeqCst);
     let revived = add(worker.client(), "bob", "slownet").await?;
     println!("Slownet is back. Adding bob:slownet again: {:?}, job {}.", revived.outcome, revived.id);
     worker.drain().await;
-    println!("{} items are still given up.", dead(&engine).await?);
+    println!("{} items are still dead.", dead(&engine).await?);
     Ok(())
 }
 

@@ -1,7 +1,9 @@
-//! Stock prices are fetched every five minutes while the market is open, and on no other occasion: a window in New York's time, on
-//! weekdays, except on the exchange's holidays. If one fetch takes too long, the next tick is left out.
+//! Fetches stock prices every five minutes while the market is open, and at no other time: a window in New
+//! York's time, on weekdays, except on the exchange's holidays. If one fetch takes too long, the next tick
+//! is skipped.
 //!
-//! The example prints when it would run, then puts one job in by hand, so that there is something to see at any hour.
+//! The example prints when it would run, then enqueues one job at once, so that it shows something at any
+//! hour.
 
 use std::sync::Arc;
 

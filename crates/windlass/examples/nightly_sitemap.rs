@@ -1,5 +1,6 @@
-//! A sitemap is built every night at two, in Berlin, also on the two nights on which clocks change. A night that was missed because
-//! nothing ran is made up for once. A second one, of every second, shows the same at a pace that one can watch.
+//! Builds a sitemap every night at two, in Berlin, also on the two nights on which clocks change. A night
+//! that was missed because no process ran is caught up on once. A second schedule, for every second, shows
+//! the same at a pace that one can watch.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ impl JobType for BuildSitemap {
     const NAME: &'static str = "sitemap.build";
 }
 
-/// Tells that a sitemap was built.
+/// Reports that a sitemap was built.
 type Built = mpsc::Sender<String>;
 
 async fn build(_job: BuildSitemap, ctx: Context, State(built): State<Built>) -> Result<(), std::io::Error> {

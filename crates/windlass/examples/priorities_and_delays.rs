@@ -1,5 +1,5 @@
-//! Urgent jobs first, delayed jobs when they are due, and a hook at enqueue that slows down callers who are
-//! not trusted yet.
+//! Urgent jobs first, delayed jobs when they are due, and a hook at enqueue that delays the jobs of
+//! untrusted callers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ async fn notify(job: Notify, ctx: Context, State(started): State<Instant>) {
     println!("  {:>4} ms  {label:<6}  {}", started.elapsed().as_millis(), job.text);
 }
 
-/// Jobs tagged `trust:low` wait a little, whatever else was asked for.
+/// Delays jobs with the tag `trust:low` a little, whatever time was requested.
 fn slow_down_low_trust() -> EnqueueHook {
     Arc::new(|job: &mut NewJob| {
         if job.tags.iter().any(|tag| tag.as_str() == "trust:low") {
@@ -44,13 +44,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     client.register::<Notify>().await?;
 
     let text = |text: &str| Notify { text: text.to_owned() };
-    client.enqueue(text("put in first, but low")).label("low").await?;
-    client.enqueue(text("put in second")).label("normal").await?;
-    client.enqueue(text("put in third, and urgent")).label("high").await?;
-    client.enqueue(text("put in fourth, as urgent as the third")).label("high").await?;
+    client.enqueue(text("enqueued first, but low")).label("low").await?;
+    client.enqueue(text("enqueued second")).label("normal").await?;
+    client.enqueue(text("enqueued third, and urgent")).label("high").await?;
+    client.enqueue(text("enqueued fourth, as urgent as the third")).label("high").await?;
     let delay = Duration::from_millis(100);
-    client.enqueue(text("urgent, but delayed: holds nobody up")).label("high").delay(delay).await?;
-    client.enqueue(text("from a caller of low trust")).label("high").tag("trust:low").await?;
+    client.enqueue(text("urgent, but delayed: holds up no other job")).label("high").delay(delay).await?;
+    client.enqueue(text("from an untrusted caller")).label("high").tag("trust:low").await?;
     if let Err(why) = client.enqueue(text("never stored")).label("urgent").await {
         println!("Refused at enqueue: {why}");
     }

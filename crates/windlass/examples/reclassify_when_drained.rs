@@ -1,5 +1,6 @@
-//! Backfill many wallets, and reclassify and recalculate once all of them are through: not after each, not while one still runs, and once
-//! for all processes. Whatever comes in later is followed by another recalculation.
+//! Backfills many wallets, and reclassifies and recalculates once all of them have finished: not after
+//! each, not while one still runs, and once for all processes. Later backfills are followed by another
+//! recalculation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,8 @@ impl JobType for Backfill {
     const QUEUE: &'static str = "backfill";
 }
 
-/// What is done when the backlog was worked off. It may be in any queue, also in the one that is watched.
+/// The job that runs when the backlog is finished. It may be in any queue, also in the queue that the
+/// trigger watches.
 #[derive(Serialize, Deserialize)]
 struct Reclassify {}
 
@@ -33,13 +35,13 @@ impl JobType for Reclassify {
 }
 
 async fn backfill(job: Backfill) {
-    // This is the work.
+    // The work of the backfill.
     tokio::time::sleep(Duration::from_millis(30)).await;
     println!("  {}:{} is backfilled", job.wallet, job.network);
 }
 
 async fn reclassify(_: Reclassify) {
-    println!("  the backlog is drained: reclassified and recalculated");
+    println!("  the backlog is finished: reclassified and recalculated");
 }
 
 #[tokio::main]
@@ -65,7 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     worker.stop().await;
     let trigger = worker.client().triggers().find(&"reclassify".parse()?).await?;
-    println!("It was recalculated {} times for 9 backfills.", trigger.record.fired);
+    println!("Recalculated {} times for 9 backfills.", trigger.record.fired);
     Ok(())
 }
 
@@ -79,7 +81,7 @@ async fn add(client: &Client, wallets: &[&str]) -> Result<(), EnqueueError> {
     Ok(())
 }
 
-/// Until the job of so many drains has run.
+/// Waits until the trigger has fired the given number of times and its jobs have run.
 async fn wait_for(engine: &Arc<dyn Engine>, times: u64) -> Result<(), EngineError> {
     let triggers = Client::new(Arc::clone(engine)).triggers();
     loop {
@@ -91,7 +93,7 @@ async fn wait_for(engine: &Arc<dyn Engine>, times: u64) -> Result<(), EngineErro
         if fired >= times && unfinished == 0 {
             return Ok(());
         }
-        // may sleep: nobody tells an example when all is done.
+        // may sleep: no notification tells an example that all jobs have run.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Rate limits for each tenant: at enqueue, where the caller is told when to come back, and before jobs run, where they
-//! wait. One busy tenant does not hold up the others.
+//! Rate limits for each tenant: at enqueue, where the caller gets an error with the time to retry, and
+//! before jobs run, where jobs wait. One busy tenant does not hold up the others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,20 +44,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = WorkerOptions { limits, ..WorkerOptions::default() };
     let mut worker = Worker::start(Arc::new(MemoryEngine::new()), handlers, options).await?;
 
-    println!("Two tenants; each may put in 6 exports a minute, and 2 a second are run for each.");
+    println!("Two tenants; each may enqueue 6 exports a minute, and 2 a second run for each.");
     for tenant in ["ada", "bob"] {
         for page in 1..=8 {
             match worker.client().enqueue(Export { tenant: tenant.to_owned(), page }).await {
                 Ok(_) => {}
                 Err(EnqueueError::RateLimited(refused)) => {
-                    println!("  {tenant} page {page} is refused: come back in {:.0?}", refused.retry_after);
+                    println!("  {tenant} page {page} is refused: retry in {:.0?}", refused.retry_after);
                 }
                 Err(other) => return Err(other.into()),
             }
         }
     }
     while worker.client().queues().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
-        // Often enough to look prompt, and no burden.
+        // A short interval, which costs little.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     worker.stop().await;

@@ -46,7 +46,7 @@ async fn remind(job: Remind, ctx: Context) {
     ctx.log(format!("please pay order {}", job.order));
 }
 
-/// The application's own code, which knows nothing of tests.
+/// The application's code, which does not know of the tests.
 async fn check_out(client: &Client, order: u64) -> Result<(), EnqueueError> {
     client.enqueue(Invoice { order }).key(&format!("order:{order}")).await?;
     Ok(())
@@ -54,18 +54,18 @@ async fn check_out(client: &Client, order: u64) -> Result<(), EnqueueError> {
 
 #[tokio::main]
 async fn main() {
-    a_check_out_puts_in_an_invoice().await;
+    a_check_out_enqueues_an_invoice().await;
     a_handler_is_called_on_a_made_up_job().await;
     a_reminder_follows_after_two_weeks().await;
-    an_invoice_is_given_up_after_five_attempts().await;
+    an_invoice_is_dead_after_five_attempts().await;
 }
 
-async fn a_check_out_puts_in_an_invoice() {
+async fn a_check_out_enqueues_an_invoice() {
     let worker = TestWorker::new(Handlers::new(()));
     worker.client().register::<Invoice>().await.expect("the type is registered");
-    check_out(worker.client(), 7).await.expect("the job is taken");
+    check_out(worker.client(), 7).await.expect("the job is accepted");
     let invoice = worker.assert_enqueued::<Invoice>(|invoice| invoice.order == 7);
-    println!("A check-out put in {invoice:?}.");
+    println!("A check-out enqueued {invoice:?}.");
 }
 
 async fn a_handler_is_called_on_a_made_up_job() {
@@ -76,22 +76,22 @@ async fn a_handler_is_called_on_a_made_up_job() {
     let third = FakeJob::new(Invoice { order: 7 }).attempt(3);
     let ran = run_handler(invoice, third, Mailer { is_up: false }).await;
     assert!(matches!(ran.transition, Transition::Retry { .. }));
-    println!("With the server down it failed: {}.", ran.error().expect("it failed").text);
+    println!("With the server down it failed: {}.", ran.error().expect("the handler failed").text);
 }
 
 async fn a_reminder_follows_after_two_weeks() {
     let handlers = Handlers::new(Mailer { is_up: true }).handle(invoice).handle(remind);
     let mut worker = TestWorker::new(handlers);
-    check_out(worker.client(), 7).await.expect("the job is taken");
+    check_out(worker.client(), 7).await.expect("the job is accepted");
     let ran = worker.run().await;
     assert_eq!((ran.len(), worker.waiting::<Remind>().len()), (1, 1));
     worker.advance(Duration::from_secs(14 * 24 * 3600));
     print!("Two weeks later: {}", worker.run().await[0].output());
 }
 
-async fn an_invoice_is_given_up_after_five_attempts() {
+async fn an_invoice_is_dead_after_five_attempts() {
     let mut worker = TestWorker::new(Handlers::new(Mailer { is_up: false }).handle(invoice));
-    let id = worker.client().enqueue(Invoice { order: 7 }).await.expect("the job is taken").id;
+    let id = worker.client().enqueue(Invoice { order: 7 }).await.expect("the job is accepted").id;
     let ran = worker.run_for(Duration::from_secs(24 * 3600)).await;
     assert_eq!((ran.len(), worker.job(id).phase()), (5, Phase::Dead));
     println!(

@@ -1,5 +1,5 @@
-//! Jobs and your own tables in one SQLite file, in one transaction: a job exists exactly if your writes do, and
-//! is done exactly if what it wrote is.
+//! Jobs and your own tables in one SQLite file, in one transaction. A job exists exactly if your writes do,
+//! and is done exactly if its own writes are committed.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,14 +27,14 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 async fn charge(job: Charge, ctx: Context, State(database): State<Database>) -> Result<(), AnyError> {
     let fence = ctx.fence();
-    // SQLite blocks, so it has a thread of its own.
+    // SQLite blocks, so it runs on a blocking thread.
     tokio::task::spawn_blocking(move || {
         let mut connection = database.lock().map_err(|_| "a handler panicked with the connection")?;
         let tx = connection.transaction()?;
         tx.execute("UPDATE orders SET charged = charged + 1 WHERE id = ?1", params![job.order])?;
         match complete_in(&tx, fence)? {
             Settled::Applied => tx.commit()?,
-            // Another worker has the job now. Whatever was written here is rolled back.
+            // Another worker has the job now. The writes of this handler are rolled back.
             Settled::ClaimLost => tx.rollback()?,
         }
         Ok(())
@@ -80,8 +80,8 @@ async fn main() -> Result<(), AnyError> {
 fn place_order(tx: &windlass::sqlite::rusqlite::Transaction<'_>, order: i64) -> Result<(), AnyError> {
     tx.execute("INSERT INTO orders VALUES (?1, 0)", params![order])?;
     let job = NewJob::new(Charge::NAME.parse()?, Payload::encode(&Charge { order })?);
-    for placed in enqueue_in(tx, vec![job])? {
-        placed.job().map_err(|refusal| refusal.to_string())?;
+    for enqueued in enqueue_in(tx, vec![job])? {
+        enqueued.job().map_err(|refusal| refusal.to_string())?;
     }
     Ok(())
 }

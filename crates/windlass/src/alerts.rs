@@ -172,15 +172,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_hook_that_panics_ends_nothing_and_hears_of_the_next_alert() {
-        let (tell, mut heard) = mpsc::channel(UNDER_WAY_MAX);
+        let (sender, mut called) = mpsc::channel(UNDER_WAY_MAX);
         let alerts = Alerts::to(Some(Arc::new(move |_: &Alert| {
-            tell.try_send(()).unwrap();
+            sender.try_send(()).unwrap();
             panic!("the pager cannot be reached");
         })));
         alerts.raise(&unfit());
-        heard.recv().await.unwrap();
+        called.recv().await.unwrap();
         alerts.raise(&unfit());
-        heard.recv().await.unwrap();
+        called.recv().await.unwrap();
     }
 
     /// Duties and heartbeats run on threads whose runtimes have no network I/O.
@@ -200,19 +200,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_hook_that_does_not_return_holds_nobody_up_and_takes_only_so_many_alerts() {
-        let (tell, mut heard) = mpsc::channel(2 * UNDER_WAY_MAX);
+        let (sender, mut called) = mpsc::channel(2 * UNDER_WAY_MAX);
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let wait = std::sync::Mutex::new(wait);
         let alerts = Alerts::to(Some(Arc::new(move |_: &Alert| {
-            tell.try_send(()).unwrap();
+            sender.try_send(()).unwrap();
             let _ = wait.lock().map(|wait| wait.recv());
         })));
         (0..=UNDER_WAY_MAX).for_each(|_| alerts.raise(&unfit()));
         drop(go_on);
         for _ in 0..UNDER_WAY_MAX {
-            heard.recv().await.unwrap();
+            called.recv().await.unwrap();
         }
         drop(alerts);
-        assert_eq!(heard.recv().await, None, "and no more");
+        assert_eq!(called.recv().await, None, "and no more");
     }
 }

@@ -53,7 +53,7 @@ use crate::client::{Client, ClientOptions};
 use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{EnqueuingDuties, Prepared, check_options};
 use crate::handler::{Context, IntoOutcome, Outcome};
-use crate::reconcile::Declaring;
+use crate::reconcile::Reconciler;
 use crate::rollups::recorder::Recorder;
 use crate::triggers::shell::TriggerPoller;
 use crate::worker::controls::{Controls, timed_out_from_outside};
@@ -131,9 +131,9 @@ impl Consumer {
             limits: options.limits.clone(),
         };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
-        let reconcile = Declaring::of_triggers(&engine, &options);
+        let reconcile = Reconciler::of_triggers(&engine, &options);
         let stored = reconcile.at_start().await?;
-        client.triggers().tell_of_undeclared(&options.triggers, options.triggers_origin).await;
+        client.triggers().log_undeclared(&options.triggers, options.triggers_origin).await;
         let alone = Quarantine::default();
         let on_spool = match engine.spool() {
             Some(spool) => {
@@ -231,13 +231,13 @@ impl Consumer {
     /// [`Next::Drained`]. Jobs that are due later or parked stay.
     pub fn request_drain(&self) {
         self.client.start_draining();
-        self.tell_all(|| Event::Drain);
+        self.send_to_all(|| Event::Drain);
     }
 
     /// Starts a stop: `next` returns no more jobs. Held jobs may be ended within the grace of the options;
     /// after that they are released.
     pub fn request_stop(&self) {
-        self.tell_all(|| Event::Stop { grace: self.stop_grace });
+        self.send_to_all(|| Event::Stop { grace: self.stop_grace });
     }
 
     /// Stops, and waits until every held job has been ended or released.
@@ -257,12 +257,12 @@ impl Consumer {
         stopped
     }
 
-    fn tell_all(&self, event: impl Fn() -> Event) {
-        self.tell(event());
-        self.on_spool.iter().for_each(|on_spool| on_spool.tell(event()));
+    fn send_to_all(&self, event: impl Fn() -> Event) {
+        self.send_event(event());
+        self.on_spool.iter().for_each(|on_spool| on_spool.send_event(event()));
     }
 
-    fn tell(&self, event: Event) {
+    fn send_event(&self, event: Event) {
         // A full inbox belongs to a shell that is about to read it; a closed one to a shell that has ended.
         if let Err(mpsc::error::TrySendError::Full(event)) = self.inbox.try_send(event) {
             let inbox = self.inbox.clone();
@@ -294,7 +294,7 @@ async fn first_job(here: impl Future<Output = Next>, there: impl Future<Output =
 /// A job that is dropped without an end is released, and counts as an attempt but not as a failure. A job
 /// that is held for longer than the time-out of its type and ten seconds is settled as timed out, and its
 /// own end comes too late.
-#[must_use = "a job that is dropped is given back"]
+#[must_use = "a job that is dropped is released"]
 pub struct HeldJob {
     ctx: Context,
     since: Instant,

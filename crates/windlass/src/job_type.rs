@@ -1,11 +1,11 @@
-//! What makes a plain struct a job.
+//! The trait that makes a plain struct a job.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{NameError, QueueName, TypeName};
 
-/// A struct that can be put into a queue. The name is explicit, so that renaming the struct orphans nothing.
+/// A struct that can be enqueued. The name is explicit, so that renaming the struct orphans nothing.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

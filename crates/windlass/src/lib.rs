@@ -2,8 +2,8 @@
 //! the dead-letter queue when retries are used up, and pruned. At every moment you can see its state, and
 //! why.
 //!
-//! Jobs are kept by an *engine*: in memory, in an SQLite file that several processes may share, or in PostgreSQL. The
-//! rules are the same on each.
+//! Jobs are kept by an *engine*: in memory, in an SQLite file that several processes may share, or in
+//! PostgreSQL or Redis. The rules are the same on each.
 //!
 //! # A handler may run twice
 //!
@@ -20,8 +20,8 @@
 //!
 //! # A job, a handler, a worker
 //!
-//! A job is a plain struct with a name. The name is what the store keeps, so renaming the struct orphans nothing.
-//! A handler is an async function whose first argument is the job. A worker runs handlers.
+//! A job is a plain struct with a name. The name is what the store keeps, so renaming the struct orphans
+//! nothing. A handler is an async function whose first argument is the job. A worker runs handlers.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -152,7 +152,8 @@
 //!
 //! # Testing
 //!
-//! [`testing`] runs a handler on a made-up job, or a whole queue in the calling task on a clock that you move:
+//! [`testing`] runs a handler on a made-up job, or a whole queue in the calling task on a clock that you
+//! control:
 //!
 //! ```
 //! use std::time::Duration;
@@ -205,9 +206,13 @@
 //! | engine | feature | an acknowledged job survives | processes |
 //! |---|---|---|---|
 //! | memory: [`MemoryEngine`] | always available | nothing: it is gone with the process | one |
-//! | SQLite: `sqlite::SqliteEngine` | `sqlite` | a power cut; with `Synchronous::Normal` the death of the process | many, on one host |
-//! | PostgreSQL: `postgres::PostgresEngine` | `postgres` | a power cut, unless the server runs with `fsync` or `synchronous_commit` off | many |
-//! | Redis: `redis::RedisEngine` | `redis` | what the server's persistence says: with `appendfsync always` a power cut | many |
+//! | SQLite: `sqlite::SqliteEngine` | `sqlite` | a power cut (1) | many, on one host |
+//! | PostgreSQL: `postgres::PostgresEngine` | `postgres` | a power cut (2) | many |
+//! | Redis: `redis::RedisEngine` | `redis` | what the server's persistence says (3) | many |
+//!
+//! 1. With `Synchronous::Normal` it survives the death of the process instead.
+//! 2. Unless the server runs with `fsync` or `synchronous_commit` off.
+//! 3. With `appendfsync always` a power cut.
 //!
 //! # Modules
 //!

@@ -1,4 +1,4 @@
-//! What a thread logs while a test listens.
+//! Captures the log lines of a thread for a test.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,21 +8,21 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Lines of this thread from now on, until it is dropped.
-pub(crate) struct Heard {
+/// The log lines of this thread from now on, until it is dropped.
+pub(crate) struct LogCapture {
     lines: Arc<Mutex<Vec<String>>>,
     _until: DefaultGuard,
 }
 
-impl Heard {
-    /// Listens to everything that is at least as grave as this.
+impl LogCapture {
+    /// Captures all events of at least this level.
     pub(crate) fn from(level: Level) -> Self {
         let lines = Arc::default();
         let until = tracing::subscriber::set_default(Listener { lines: Arc::clone(&lines), level });
         Self { lines, _until: until }
     }
 
-    /// The lines that have this in them: the message, and each field as `name=value`.
+    /// The lines that contain `part`: each has the message, and each field as `name=value`.
     pub(crate) fn lines_with(&self, part: &str) -> Vec<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().filter(|line| line.contains(part)).cloned().collect()

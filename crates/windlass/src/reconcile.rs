@@ -1,5 +1,6 @@
-//! Schedules and drains that a worker keeps stored: from its start on, later if the store is away then, and once more when the store
-//! has forgotten the worker, since whatever made it forget, as an emptied server, may have taken these along.
+//! Reconciling declarations: a worker keeps its schedules and completion triggers stored. It stores them at
+//! its start, later if the store is unavailable then, and once more when the store has lost the worker: the
+//! cause of that loss, such as an emptied server, may have removed them as well.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +16,31 @@ use crate::schedules::{Schedules, SchedulesError};
 use crate::triggers::{CompletionTriggers, TriggersError};
 use crate::worker::{StartError, WorkerOptions};
 
-/// What could not be stored because the store is away is tried again after this time.
+/// The pause before declarations that could not be stored, because the store is unavailable, are stored
+/// again.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// What one process declares.
-pub(crate) struct Declaring {
+/// The declarations of one process.
+pub(crate) struct Reconciler {
     schedules: (Schedules, Vec<ScheduleSpec>, Origin),
     triggers: (CompletionTriggers, Vec<CompletionTrigger>, Origin),
 }
 
-/// Whether a worker that starts has yet to store something.
+/// Whether a worker that starts has declarations left to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stored {
     All,
     Later,
 }
 
-/// What is to be stored.
+/// The declarations that are to be stored.
 #[derive(Debug, Clone, Copy)]
 enum What {
     All,
     Missing,
 }
 
-impl Declaring {
+impl Reconciler {
     pub(crate) fn of(engine: &Arc<dyn Engine>, options: &WorkerOptions) -> Self {
         let schedules = (options.schedules.clone(), options.schedules_origin);
         let triggers = (options.triggers.clone(), options.triggers_origin);
@@ -53,20 +55,20 @@ impl Declaring {
         Self::of(engine, &WorkerOptions { schedules: Vec::new(), ..options.clone() })
     }
 
-    /// Stores everything. If the store is away just now, and the engine lets a worker start all the same, that is left to
-    /// [`keep`](Self::keep).
+    /// Stores all declarations. If the store is unavailable just now, and the engine lets a worker start
+    /// all the same, that is left to [`keep`](Self::keep).
     pub(crate) async fn at_start(&self) -> Result<Stored, StartError> {
         match self.store().await {
             Err(error) if is_passing(&error) => {
-                tracing::warn!(%error, "it is tried again");
+                tracing::warn!(%error, "declaring schedules or completion triggers failed; trying again");
                 Ok(Stored::Later)
             }
             stored => stored.map(|()| Stored::All),
         }
     }
 
-    /// Stores what was not stored at the start, and what is missing whenever the store has forgotten this worker. Nothing if there is
-    /// nothing to declare.
+    /// Stores the declarations that were not stored at the start, and the missing ones whenever the store
+    /// has lost this worker. None if there are no declarations.
     pub(crate) fn keep(self, stored: Stored, mailbox: Mailbox) -> Option<JoinHandle<()>> {
         if self.schedules.1.is_empty() && self.triggers.1.is_empty() {
             return None;
@@ -82,9 +84,9 @@ impl Declaring {
         }))
     }
 
-    /// Until it is done, or cannot be.
+    /// Tries until the declarations are stored, or an error shows that they cannot be.
     async fn until_stored(&self, what: What) {
-        let mut was_told = false;
+        let mut was_logged = false;
         loop {
             let stored = match what {
                 What::All => self.store().await,
@@ -93,14 +95,14 @@ impl Declaring {
             let Err(error) = stored else { return };
             let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             if !of_engine(&error).is_some_and(|error| error.is_passing() || error.is_away()) {
-                tracing::error!(%error, why, "nor will they be until this is mended");
+                tracing::error!(%error, why, "declaring schedules or completion triggers failed; fix the error and restart");
                 return;
             }
-            if !was_told {
-                tracing::warn!(%error, why, "it is tried again until it works");
+            if !was_logged {
+                tracing::warn!(%error, why, "declaring schedules or completion triggers failed; trying again until the store accepts them");
             }
-            was_told = true;
-            // may sleep: the store is away, and nobody tells when it is back.
+            was_logged = true;
+            // may sleep: the store is unavailable, and no event announces that it is back.
             tokio::time::sleep(AGAIN_AFTER).await;
         }
     }
@@ -111,19 +113,21 @@ impl Declaring {
         let (triggers, specs, origin) = &self.triggers;
         let second = triggers.apply_lenient(specs, *origin).await;
         let (first, second) = (first.map_err(StartError::from), second.map_err(StartError::from));
-        // What is wrong for good is told before what passes: a worker with wrong drains does not start because its store is away.
+        // A lasting error is returned before a passing one: a worker with invalid triggers must not start
+        // because its store is unavailable.
         match second {
             Err(error) if !is_passing(&error) => Err(error),
             second => first.and(second),
         }
     }
 
-    /// Only what is not there: what another version of the application has made of the others meanwhile stays.
+    /// Stores only what is missing: changes that another version of the application has made to the others
+    /// meanwhile stay.
     async fn store_missing(&self) -> Result<(), StartError> {
         let (schedules, specs, origin) = &self.schedules;
         let missing = schedules.missing(specs).await?;
         if !missing.is_empty() {
-            tracing::warn!(count = missing.len(), "the store had lost schedules; they are stored again");
+            tracing::warn!(count = missing.len(), "the store has lost schedules; storing them again");
         }
         schedules.apply_lenient(&missing, *origin).await?;
         let (triggers, specs, origin) = &self.triggers;
@@ -131,7 +135,7 @@ impl Declaring {
         if !missing.is_empty() {
             tracing::warn!(
                 count = missing.len(),
-                "the store had lost completion triggers; they are stored again"
+                "the store has lost completion triggers; storing them again"
             );
         }
         Ok(triggers.apply_lenient(&missing, *origin).await?)
@@ -142,7 +146,7 @@ fn is_passing(error: &StartError) -> bool {
     of_engine(error).is_some_and(EngineError::is_passing)
 }
 
-/// What the store said, if it was the store.
+/// The store's error, if the error came from the store.
 fn of_engine(error: &StartError) -> Option<&EngineError> {
     match error {
         StartError::Schedules(SchedulesError::Engine(error)) => Some(error),
@@ -162,7 +166,7 @@ mod tests {
     use windlass_engines::memory::MemoryEngine;
 
     use super::*;
-    use crate::log_capture::Heard;
+    use crate::log_capture::LogCapture;
     use crate::{Handlers, JobType, Watched, Worker};
 
     fn options() -> WorkerOptions {
@@ -177,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_store_has_forgotten_is_stored_again_when_it_has_forgotten_the_worker_too() {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        let reconcile = Declaring::of(&engine, &options());
+        let reconcile = Reconciler::of(&engine, &options());
         assert_eq!(reconcile.at_start().await.unwrap(), Stored::All);
         let (schedules, triggers) =
             (Schedules::new(Arc::clone(&engine)), CompletionTriggers::new(Arc::clone(&engine)));
@@ -196,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn what_another_version_has_changed_meanwhile_stays() {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        let reconcile = Declaring::of(&engine, &options());
+        let reconcile = Reconciler::of(&engine, &options());
         reconcile.at_start().await.unwrap();
         let schedules = Schedules::new(engine);
         let mut newer = options().schedules;
@@ -215,20 +219,20 @@ mod tests {
 
     async fn work(_: Work) {}
 
-    /// What a worker with these options says of each when it starts.
+    /// The log lines about undeclared schedules and triggers when a worker with these options starts.
     async fn said_at_start(engine: &Arc<dyn Engine>, options: WorkerOptions) -> [Vec<String>; 2] {
-        let heard = Heard::from(Level::INFO);
+        let log = LogCapture::from(Level::INFO);
         let handlers = Handlers::new(()).handle(work);
         let mut worker = Worker::start(Arc::clone(engine), handlers, options).await.unwrap();
         worker.stop().await;
         ["schedule", "completion trigger"]
-            .map(|what| heard.lines_with(&format!("a stored {what} is not declared")))
+            .map(|what| log.lines_with(&format!("a stored {what} is not declared")))
     }
 
     #[tokio::test]
     async fn a_worker_says_when_it_starts_which_schedules_and_drains_its_code_no_longer_declares() {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        Declaring::of(&engine, &options()).at_start().await.unwrap();
+        Reconciler::of(&engine, &options()).at_start().await.unwrap();
         assert_eq!(said_at_start(&engine, options()).await, [[], []] as [[String; 0]; 2]);
         let [schedules, triggers] = said_at_start(&engine, WorkerOptions::default()).await;
         assert!(matches!(&schedules[..], [line] if line.contains("schedule=nightly")), "{schedules:?}");
@@ -242,7 +246,7 @@ mod tests {
         assert_eq!(
             said,
             [[], []] as [[String; 0]; 2],
-            "what code has stored is not missed in a configuration"
+            "declarations of code are not reported to a worker that declares by configuration"
         );
     }
 }

@@ -71,11 +71,11 @@ mod tests {
     #[tokio::test]
     async fn work_begins_at_once_and_goes_on_though_nobody_waits_for_it() {
         let begun = Arc::new(AtomicBool::new(false));
-        let ((go_on, told), (done, was_done)) = (oneshot::channel::<()>(), oneshot::channel());
+        let ((go_on, may_go_on), (done, was_done)) = (oneshot::channel::<()>(), oneshot::channel());
         let flag = Arc::clone(&begun);
         let work = begin(async move {
             flag.store(true, Ordering::SeqCst);
-            let _ = told.await;
+            let _ = may_go_on.await;
             let _ = done.send(());
         });
         assert!(begun.load(Ordering::SeqCst), "before any task has waited");

@@ -1,4 +1,4 @@
-//! Putting jobs in, one by one and in bulk.
+//! Enqueues jobs, one by one and in bulk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use crate::figures::Figures;
 use crate::job::Job;
 use crate::peer::Peer;
 
-/// Callers at once, as in `windlass bench`.
+/// The number of concurrent callers, as in `windlass bench`.
 const CALLERS: u64 = 16;
-/// Bulk calls at once, as in `windlass bench`.
+/// The number of concurrent bulk calls, as in `windlass bench`.
 const BULK_AT_ONCE: u64 = 2;
-/// Single enqueues in all, at most.
+/// The maximum number of single enqueues.
 const SINGLES_MAX: u64 = 10_000;
-/// Single enqueues end after this time, however many there were.
+/// The time after which single enqueues end, whatever their number.
 const SINGLES_CAP: Duration = Duration::from_secs(10);
 
-/// Callers who each wait for their own answer before the next.
+/// Enqueues by concurrent callers, each waiting for its own answer before the next call.
 pub(super) async fn one_by_one<P: Peer>(database: &Database, plan: Plan) -> anyhow::Result<Figures> {
     let peer = Arc::new(P::open(database, plan.settings).await?);
     let each = plan.jobs.min(SINGLES_MAX) / CALLERS;
@@ -45,16 +45,16 @@ async fn caller<P: Peer>(peer: Arc<P>, each: u64, started: Instant, plan: Plan) 
     Ok(each)
 }
 
-/// Batch after batch, two at once.
+/// Enqueues batch after batch, with two concurrent calls.
 pub(super) async fn in_bulk<P: Peer>(database: &Database, plan: Plan) -> anyhow::Result<Figures> {
     let peer = Arc::new(P::open(database, plan.settings).await?);
     let started = Instant::now();
-    put_in(&peer, plan.jobs, plan).await?;
+    enqueue_all(&peer, plan.jobs, plan).await?;
     Ok(Figures::Rate { jobs: plan.jobs, took: started.elapsed(), capped: false })
 }
 
-/// Enqueues so many jobs, numbered from nothing up.
-pub(super) async fn put_in<P: Peer>(peer: &Arc<P>, jobs: u64, plan: Plan) -> anyhow::Result<()> {
+/// Enqueues the given number of jobs, numbered from 0.
+pub(super) async fn enqueue_all<P: Peer>(peer: &Arc<P>, jobs: u64, plan: Plan) -> anyhow::Result<()> {
     let next = Arc::new(AtomicU64::new(0));
     let mut callers = JoinSet::new();
     for _ in 0..BULK_AT_ONCE {

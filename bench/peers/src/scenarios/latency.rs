@@ -1,4 +1,4 @@
-//! From the call of enqueue to the start of the handler, on a worker with nothing else to do.
+//! The latency: from the enqueue call to the start of the handler, on a worker with nothing else to do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::job::Job;
 use crate::peer::{Aim, Peer};
 use crate::tally::Tally;
 
-/// How many pickups are timed.
+/// The number of measured pickups.
 const PICKUPS: u64 = 500;
-/// One job every so often, but not before the last one ran.
+/// The interval between two jobs. A job is not enqueued before the previous one has run.
 const EVERY: Duration = Duration::from_millis(20);
-/// A job that is not picked up within this time counts as missed.
+/// The time after which a job counts as missed.
 const PICKUP_CAP: Duration = Duration::from_secs(5);
-/// Pickups are not timed until the worker listens: the first jobs only warm it up.
+/// The number of first jobs that are not measured: they warm up the worker until it listens.
 const WARM_UPS: u64 = 10;
 
 pub(super) async fn latency<P: Peer>(database: &Database, plan: Plan) -> anyhow::Result<Figures> {

@@ -1,4 +1,4 @@
-//! What is measured. Each scenario has a database of its own.
+//! The scenarios. Each has a separate database.
 
 use clap::ValueEnum;
 
@@ -10,11 +10,11 @@ mod enqueue;
 mod drain;
 mod latency;
 
-/// The pinned drain has so many times the jobs of the plain one, as in `windlass bench`: what it costs to step over dead
-/// rows grows with them.
+/// How many times the jobs of the plain drain the pinned drain has, as in `windlass bench`. The cost of
+/// skipping dead rows grows with their number.
 const PINNED_TIMES: u64 = 3;
 
-/// How much is measured.
+/// The extent of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) jobs: u64,
@@ -24,23 +24,23 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
-    /// Single enqueues with 16 callers, and bulk
+    /// Single enqueues by 16 callers, and bulk enqueues
     Enqueue,
-    /// All jobs are there; one worker
+    /// Drain of stored jobs by one worker
     Drain,
-    /// An idle worker, one job every 20 ms
+    /// Latency of an idle worker, one job every 20 ms
     Latency,
     /// Drain, while another session holds a transaction open from before the enqueue
     Pinned,
-    /// All of these
+    /// All scenarios
     All,
 }
 
 impl Scenario {
-    /// Each once, in the order of a job's way.
-    pub(crate) fn in_order(asked: &[Self]) -> Vec<Self> {
+    /// Each requested scenario once, in the order of a job's path.
+    pub(crate) fn in_order(requested: &[Self]) -> Vec<Self> {
         let all = [Self::Enqueue, Self::Drain, Self::Latency, Self::Pinned];
-        all.into_iter().filter(|one| asked.contains(one) || asked.contains(&Self::All)).collect()
+        all.into_iter().filter(|one| requested.contains(one) || requested.contains(&Self::All)).collect()
     }
 
     fn name(self) -> &'static str {
@@ -84,7 +84,7 @@ async fn measure<P: Peer>(
             snapshot.release().await?;
             vec![("pinned", figures)]
         }
-        Scenario::All => unreachable!("`in_order` takes this word apart"),
+        Scenario::All => unreachable!("`in_order` replaces `all` by the scenarios"),
     };
     Ok(figures.into_iter().map(|(name, figures)| Measured::new(P::CRATE, name, figures)).collect())
 }

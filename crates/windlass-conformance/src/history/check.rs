@@ -55,8 +55,7 @@ fn judge(verdict: &mut Verdict, uid: &Uid, story: &Story, faults: &[Fault], rule
     verdict.unexplained_attempts.extend(unexplained_attempts(story, faults).into_iter().map(finding));
 }
 
-/// Finds a job that was acknowledged and that the store does not have, though no attempt or cancel ended
-/// it.
+/// Finds a job that was acknowledged, that the store does not have, and of which no end was accepted.
 fn lost(story: &Story) -> Option<String> {
     let ended = !story.ends().is_empty();
     (story.acknowledged && story.finals.is_empty() && !ended)

@@ -29,7 +29,7 @@ fn read(path: &Path) -> Vec<String> {
 #[test]
 fn every_behaviour_that_is_written_is_listed_once() {
     let listed: BTreeSet<_> = BEHAVIOURS.iter().map(|name| (*name).to_owned()).collect();
-    assert_eq!(listed.len(), BEHAVIOURS.len(), "none is listed twice");
+    assert_eq!(listed.len(), BEHAVIOURS.len(), "no behaviour is listed twice");
     let written = written();
     assert_eq!(written.difference(&listed).collect::<Vec<_>>(), [] as [&String; 0], "written, not listed");
     assert_eq!(listed.difference(&written).collect::<Vec<_>>(), [] as [&String; 0], "listed, not written");

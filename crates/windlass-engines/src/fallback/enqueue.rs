@@ -202,7 +202,7 @@ impl Inner {
         if size + request.jobs.len() as u64 > self.options.spool_max {
             let (name, max) = (self.primary.name, self.options.spool_max);
             let why = format!(
-                "{name} is away, and the spool takes at most {max} jobs and has {size}; try again later or raise `spool_max`"
+                "{name} is away, and the spool takes at most {max} jobs and has {size}; try again later or raise the limit of the spool"
             );
             return Err(EngineError::Full { why });
         }

@@ -1,4 +1,4 @@
-//! What people do to jobs and queues.
+//! Acts of operators on jobs and queues.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl State {
         }
     }
 
-    /// Asks a running job to stop. The first reason stands. Answers whether it runs.
+    /// Asks a running job to stop. The first reason stays. Returns whether it runs.
     fn ask_to_stop(&mut self, id: JobId, why: String) -> bool {
         let Some(row) = self.live.get_mut(&id) else { return false };
         let Stage::Running(claim) = &mut row.stage else { return false };
@@ -63,13 +63,14 @@ impl State {
         }
         self.start_over(id, |job| {
             job.due = now;
-            // It was started in time once; a person who starts it over does not want it to expire at once.
+            // It was started in time once; an operator who starts it over does not want it to expire at
+            // once.
             job.expires_at = None;
         });
         RetryAnswer::Retried
     }
 
-    /// The other job that holds this one's key now.
+    /// Returns the other job that holds this job's key now.
     fn other_holder(&self, row: &JobRow, now: Timestamp) -> Option<JobId> {
         let claim = row.job.key.as_ref()?;
         let holder = self.key_holder(&(row.type_at, claim.key.clone()));
@@ -146,7 +147,7 @@ impl State {
         BatchDone { changed: waiting.len() as u64, more: !self.waiting_in(name, 1).is_empty() }
     }
 
-    /// Jobs of a queue that wait, with or without a gate, at most `limit`.
+    /// Lists the jobs of a queue that wait, with or without a gate, at most `limit`.
     fn waiting_in(&self, name: &QueueName, limit: usize) -> Vec<JobId> {
         let types = self.index.queue_named(name).map_or(&[][..], |queue| &queue.types);
         types.iter().flat_map(|at| self.index.type_row(*at).waiting()).take(limit).collect()
@@ -160,7 +161,7 @@ impl State {
         }
     }
 
-    /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
+    /// Lets the oldest jobs through a gate, at most `limit`. A job that has ever crashed becomes a suspect.
     pub(super) fn let_through(&mut self, gate: &Gate, limit: usize) -> usize {
         if gate.is_of_ordering_key() {
             return 0;

@@ -1,4 +1,4 @@
-//! Claims: ready jobs go to a live worker, in the order that core gives.
+//! Claims: gives ready jobs to a live worker, in the order that core decides.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -28,7 +28,7 @@ impl State {
             Suspects::LeaveOut => self.claim_ordinary(request, &queues, now),
             Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max, now),
         };
-        let peek = self.outlook_for(&queues.concat(), now);
+        let peek = self.next_due_of(&queues.concat(), now);
         let peek = peek.with_ends_of_pauses(self.ends_of_pauses(&request.queues), now);
         Ok(ClaimAnswer::Claimed { jobs, peek })
     }
@@ -40,41 +40,42 @@ impl State {
         now: Timestamp,
     ) -> Result<Vec<(QueueName, NextDue)>> {
         check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
-        let look = |queue: &QueueName| {
+        let peek = |queue: &QueueName| {
             let types = self.open_queues(std::slice::from_ref(queue), types, now).concat();
             let ends = self.ends_of_pauses(std::slice::from_ref(queue));
-            (queue.clone(), self.outlook_for(&types, now).with_ends_of_pauses(ends, now))
+            (queue.clone(), self.next_due_of(&types, now).with_ends_of_pauses(ends, now))
         };
-        Ok(queues.iter().map(look).collect())
+        Ok(queues.iter().map(peek).collect())
     }
 
-    /// When the pauses of these queues end by themselves.
+    /// Lists when the pauses of these queues end by themselves.
     fn ends_of_pauses(&self, queues: &[QueueName]) -> impl Iterator<Item = Timestamp> {
         queues.iter().filter_map(|name| self.index.queue_named(name)?.pause.as_ref()?.until)
     }
 
-    /// The types asked for of each queue that is not paused, each type once.
+    /// Lists the requested types of each queue that is not paused, each type once.
     fn open_queues(&self, queues: &[QueueName], types: &[TypeName], now: Timestamp) -> Vec<Vec<TypeAt>> {
-        let mut asked: Vec<_> = types.iter().filter_map(|name| self.index.type_at(name)).collect();
-        asked.sort_unstable();
-        asked.dedup();
+        let mut requested: Vec<_> = types.iter().filter_map(|name| self.index.type_at(name)).collect();
+        requested.sort_unstable();
+        requested.dedup();
         let open = queues.iter().filter_map(|name| self.index.queue_named(name));
         let open = open.filter(|queue| !queue.is_paused(now));
-        open.map(|queue| asked.iter().copied().filter(|at| queue.types.contains(at)).collect()).collect()
+        open.map(|queue| requested.iter().copied().filter(|at| queue.types.contains(at)).collect()).collect()
     }
 
-    /// Tells what the first sending claimed, and sees to it that it claims nothing from now on.
+    /// Returns the jobs that the first message of this request claimed, and stores a tombstone so that it
+    /// claims nothing from now on.
     fn repeat_claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Vec<Claimed> {
         self.spent_tokens.spend(request.token, now);
         self.claimed_before(request, now)
     }
 
-    /// Whether this is a first sending that arrives after its repeat.
+    /// Whether this is a first message that arrives after its repeat.
     fn is_too_late(&self, request: &ClaimRequest) -> bool {
         self.spent_tokens.contains(request.token) && !planted(Bug::SpentTokenClaims)
     }
 
-    /// What an earlier sending of this request claimed.
+    /// Lists the jobs that an earlier message of this request claimed.
     fn claimed_before(&self, request: &ClaimRequest, now: Timestamp) -> Vec<Claimed> {
         let rows = self.index.held_by(request.worker).filter_map(|id| self.live.get(&id));
         let mut rows: Vec<_> =
@@ -111,7 +112,7 @@ impl State {
         taking.jobs
     }
 
-    /// Takes from one part of the order what there is room for.
+    /// Takes jobs from one range of the order, up to the limit.
     fn take_range(
         &mut self,
         request: &ClaimRequest,
@@ -130,14 +131,15 @@ impl State {
                     None => taking.expired = taking.expired.saturating_sub(1),
                 }
             }
-            // Those that had expired left room, and others may stand behind them.
+            // Expired jobs left room, and others may follow them.
             if found < room || taking.room_in(range) == 0 {
                 return;
             }
         }
     }
 
-    /// The same where jobs have fairness keys: lines take turns, and what one cannot use goes to the others.
+    /// Takes jobs from one range in which jobs have fairness keys: fairness keys take turns, and the unused
+    /// portion of one goes to the others.
     fn take_by_turns(
         &mut self,
         request: &ClaimRequest,
@@ -151,23 +153,23 @@ impl State {
             if room == 0 {
                 return;
             }
-            let mut brought = Vec::new();
+            let mut taken = Vec::new();
             for (line, portion) in self.index.deal(types, range, room) {
-                let first = self.index.first_in_line(types, range, &line, portion as usize);
+                let first = self.index.first_of_key(types, range, &line, portion as usize);
                 let found = first.len();
                 let jobs: Vec<_> =
                     first.into_iter().filter_map(|id| self.take(id, request, false, now)).collect();
                 taking.expired = taking.expired.saturating_sub(found - jobs.len());
-                brought.push(jobs);
+                taken.push(jobs);
             }
-            if brought.is_empty() {
+            if taken.is_empty() {
                 return;
             }
-            interleave(brought).into_iter().for_each(|job| taking.took(job));
+            interleave(taken).into_iter().for_each(|job| taking.took(job));
         }
     }
 
-    /// One due suspect, and nothing else.
+    /// Claims one due suspect, and no other job.
     fn claim_suspect(
         &mut self,
         request: &ClaimRequest,
@@ -183,7 +185,8 @@ impl State {
         due.into_iter().find_map(|id| self.take(id, request, false, now)).into_iter().collect()
     }
 
-    /// Suspects with no more crashes than that, most urgent first. There are few: each had its worker die.
+    /// Lists due suspects with at most this number of crashes, most urgent first. There are few: each had
+    /// its worker die.
     fn suspects_due(&self, types: &[TypeAt], crashes_max: u32, now: Timestamp) -> Vec<JobId> {
         let due = types.iter().flat_map(|at| self.index.suspects_due(*at, now));
         let jobs = due.filter_map(|id| self.live.get(&id)).map(|row| &row.job);
@@ -192,7 +195,7 @@ impl State {
         jobs.into_iter().map(|job| job.id).collect()
     }
 
-    /// Makes a waiting job the worker's own, or cancels it if it has expired.
+    /// Claims a waiting job for the worker, or cancels it if it has expired.
     fn take(&mut self, id: JobId, request: &ClaimRequest, boosted: bool, now: Timestamp) -> Option<Claimed> {
         let row = self.live.get_mut(&id)?;
         if row.has_expired(now) {
@@ -210,7 +213,7 @@ impl State {
         claimed(row, now)
     }
 
-    fn outlook_for(&self, types: &[TypeAt], now: Timestamp) -> NextDue {
+    fn next_due_of(&self, types: &[TypeAt], now: Timestamp) -> NextDue {
         let rows = || types.iter().map(|at| self.index.type_row(*at));
         let next = rows().flat_map(|row| [row.lanes.next_after(now), next_after(&row.suspects, now)]);
         NextDue {
@@ -221,7 +224,7 @@ impl State {
     }
 }
 
-/// What a claim has taken and may still take.
+/// The jobs that a claim has taken, and how many more it may take.
 struct Taking {
     room: usize,
     boosted: usize,
@@ -245,7 +248,7 @@ impl Taking {
     }
 }
 
-/// A running job as its worker gets it.
+/// Returns a running job as its worker gets it.
 fn claimed(row: &JobRow, now: Timestamp) -> Option<Claimed> {
     let claim = row.claim()?;
     Some(Claimed {
@@ -257,7 +260,7 @@ fn claimed(row: &JobRow, now: Timestamp) -> Option<Claimed> {
     })
 }
 
-/// Tokens of requests that were repeated, until no first sending of them can come any more.
+/// Tokens of requests that were repeated, until their first message can no longer arrive.
 #[derive(Debug, Default)]
 pub(super) struct SpentTokens {
     tokens: HashSet<ClaimToken>,
@@ -276,7 +279,7 @@ impl SpentTokens {
         self.tokens.contains(&token)
     }
 
-    /// Forgets old ones, at most `limit`, and tells how many.
+    /// Forgets old tokens, at most `limit`, and returns how many.
     pub(super) fn prune(&mut self, limit: usize, now: Timestamp) -> usize {
         let mut pruned = 0;
         while pruned < limit && self.has_old(now) {

@@ -1,4 +1,4 @@
-//! How much is where. No count looks at the jobs one by one.
+//! Counts of jobs by state. No count reads the jobs one by one.
 
 use windlass_core::admin::{Counts, QueueStatus, TypeStatus};
 use windlass_core::clock::Timestamp;
@@ -7,7 +7,7 @@ use windlass_core::job::{JobId, waits_longest};
 use super::state::{QueueRow, State, TypeAt};
 
 impl State {
-    /// All queues, by priority and name.
+    /// Lists all queues, by priority and name.
     pub(super) fn queue_statuses(&mut self, now: Timestamp) -> Vec<QueueStatus> {
         for at in self.index.types() {
             self.index.type_row_mut(at).lanes.count_until(now);
@@ -39,7 +39,7 @@ impl State {
         }
     }
 
-    /// All types, by name.
+    /// Lists all types, by name.
     pub(super) fn type_statuses(&self) -> Vec<TypeStatus> {
         let mut statuses: Vec<_> = self.index.types().map(|at| self.type_status(at)).collect();
         statuses.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));

@@ -1,4 +1,4 @@
-//! Queues and types are declared: all of a declaration or nothing.
+//! Declares queues and types: all of a declaration or nothing.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use super::state::State;
 impl State {
     pub(super) fn declare(&mut self, declaration: Declaration) -> Result<()> {
         self.check(&declaration)?;
-        declaration.queues.into_iter().for_each(|queue| self.index.put_queue(queue));
-        declaration.types.into_iter().for_each(|spec| self.index.put_type(spec));
+        declaration.queues.into_iter().for_each(|queue| self.index.save_queue(queue));
+        declaration.types.into_iter().for_each(|spec| self.index.save_type(spec));
         Ok(())
     }
 

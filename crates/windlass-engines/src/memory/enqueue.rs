@@ -1,4 +1,4 @@
-//! New jobs come in, each judged by itself, and the batch leaves a receipt.
+//! Enqueues jobs: each is accepted or refused by itself, and the batch stores a receipt.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,12 +21,12 @@ impl State {
         if let Some(receipt) = self.receipts.find(request.request, now) {
             return Ok(repeated(receipt, request.jobs.len()));
         }
-        let answers: Vec<_> = request.jobs.into_iter().map(|new| self.put(new, now)).collect();
+        let answers: Vec<_> = request.jobs.into_iter().map(|new| self.enqueue_one(new, now)).collect();
         self.receipts.keep(request.request, answers.clone(), now);
         Ok(answers)
     }
 
-    pub(super) fn put(&mut self, new: NewJob, now: Timestamp) -> EnqueueAnswer {
+    pub(super) fn enqueue_one(&mut self, new: NewJob, now: Timestamp) -> EnqueueAnswer {
         let Some(type_at) = self.index.type_at(&new.job_type) else {
             return EnqueueAnswer::Refused(Refusal::UnknownType { job_type: new.job_type });
         };
@@ -59,7 +59,7 @@ impl State {
         self.accept_after(0, new, type_at, verdict, now)
     }
 
-    /// The same, if so many others had been put into its queue before it.
+    /// Decides as `accept` does, if this number of other jobs had been enqueued into its queue before it.
     pub(super) fn accept_after(
         &self,
         before: u64,
@@ -121,7 +121,7 @@ fn stored(id: JobId, new: NewJob, accepted: Accepted, now: Timestamp) -> Job {
     }
 }
 
-/// What a newcomer gives to the job that holds its key.
+/// Replaces the job that holds the key of a new job.
 fn renew(job: &mut Job, new: NewJob, accepted: Accepted) {
     job.payload = new.payload;
     job.due = accepted.due;
@@ -130,11 +130,11 @@ fn renew(job: &mut Job, new: NewJob, accepted: Accepted) {
     job.expires_at = accepted.expires_at;
 }
 
-/// The answers of earlier requests, so that a repeat makes no second job.
+/// The answers of earlier requests, so that a repeat enqueues no second job.
 #[derive(Debug, Default)]
 pub(super) struct Receipts {
     by_request: HashMap<RequestId, Receipt>,
-    /// In the order in which they came.
+    /// In the order of their arrival.
     by_age: VecDeque<(Timestamp, RequestId)>,
 }
 
@@ -145,8 +145,8 @@ struct Receipt {
 }
 
 impl Receipts {
-    /// The answers of an earlier request. If there are none, the request is closed for as long as a receipt is
-    /// good from now on.
+    /// Returns the answers of an earlier request. If there are none, stores a tombstone that closes the
+    /// request for as long as a receipt is valid.
     pub(super) fn ask(&mut self, request: RequestId, now: Timestamp) -> Option<Vec<EnqueueAnswer>> {
         let answers = self.find(request, now).and_then(told);
         if answers.is_none() && !planted(Bug::LateRequestIsStored) {
@@ -155,7 +155,7 @@ impl Receipts {
         answers
     }
 
-    /// What a request was answered; nothing at all if it was closed.
+    /// Returns the answers to a request; no answers if it was closed.
     pub(super) fn find(&self, request: RequestId, now: Timestamp) -> Option<Vec<EnqueueAnswer>> {
         let receipt = self.by_request.get(&request).filter(|receipt| !has_lapsed(receipt.at, now))?;
         Some(receipt.answers.clone())
@@ -166,12 +166,12 @@ impl Receipts {
         self.by_age.push_back((now, request));
     }
 
-    /// Forgets old ones, at most `limit`, and tells how many.
+    /// Forgets old receipts, at most `limit`, and returns how many.
     pub(super) fn prune(&mut self, limit: usize, now: Timestamp) -> usize {
         let mut pruned = 0;
         while pruned < limit && self.has_old(now) {
             let Some((at, request)) = self.by_age.pop_front() else { break };
-            // A request that was made again after its receipt had lapsed has a younger one.
+            // A request that was sent again after its receipt had lapsed has a younger one.
             if self.by_request.get(&request).is_some_and(|receipt| receipt.at == at) {
                 self.by_request.remove(&request);
                 pruned += 1;

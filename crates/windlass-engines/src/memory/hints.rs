@@ -1,10 +1,10 @@
-//! Hints: what may have changed, gathered while the state is locked and told afterwards.
+//! Hints: possible changes, collected while the state is locked and sent afterwards.
 
 use windlass_core::claim::Fence;
 use windlass_core::engine::Hint;
 use windlass_core::names::{DutyName, QueueName};
 
-/// What one call has to tell, each thing once.
+/// The hints that one call sends, each once.
 #[derive(Debug, Default)]
 pub(super) struct HintsDue(Vec<Hint>);
 

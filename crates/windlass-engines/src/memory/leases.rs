@@ -1,4 +1,4 @@
-//! Leases: who may do which duty.
+//! Leases: which process may do which duty.
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ impl State {
         Ok(request.duties.iter().map(take).collect())
     }
 
-    /// If new duties do not fit in, leases go that nobody would miss.
+    /// Deletes leases that no worker needs, if new duties have no room.
     fn make_room(&mut self, request: &LeaseRequest, now: Timestamp) {
-        let is_asked = |duty: &DutyName| request.duties.iter().any(|(asked, _)| asked == duty);
+        let is_requested = |duty: &DutyName| request.duties.iter().any(|(requested, _)| requested == duty);
         let new = request.duties.iter().filter(|(duty, _)| !self.leases.contains_key(duty)).count();
         if new > room_beside(self.leases.len()) {
-            self.leases.retain(|duty, lease| is_asked(duty) || !lease.is_forgettable(now));
+            self.leases.retain(|duty, lease| is_requested(duty) || !lease.is_forgettable(now));
         }
     }
 

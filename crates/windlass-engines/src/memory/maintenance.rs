@@ -1,4 +1,4 @@
-//! Maintenance: what has expired is cancelled, what nobody handles is parked, what is old is deleted.
+//! Maintenance: cancels expired jobs, parks jobs without a handler, and deletes old data.
 
 use std::collections::BTreeSet;
 
@@ -31,8 +31,8 @@ impl State {
         unhandled.len()
     }
 
-    /// What was parked while its workers seemed gone, though none of them ever noticed: after a step of the
-    /// clock and back, no heartbeat finds its lease run out.
+    /// Lets jobs through that were parked while their workers seemed gone, though no worker noticed it:
+    /// after a step of the clock and back, no heartbeat finds its lease expired.
     fn let_through_handled(&mut self, limit: usize, now: Timestamp) {
         let live = self.workers.values().filter(|worker| worker.is_live(now));
         let gates: BTreeSet<_> =
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// Jobs without a gate that wait for a handler in vain, at most `limit`, each with its gate.
+    /// Lists jobs without a gate that wait for a handler in vain, at most `limit`, each with its gate.
     fn unhandled(&self, limit: usize, now: Timestamp) -> Vec<(JobId, Gate)> {
         let types = self.index.types().filter(|at| self.is_unhandled(*at, now));
         let jobs = types.flat_map(|at| {
@@ -82,8 +82,8 @@ impl State {
         BatchDone { changed: (jobs + receipts + tokens + workers + keys + tokens_due) as u64, more }
     }
 
-    /// Forgets workers that were declared dead long ago and hold nothing, at most `limit`. An unknown one is
-    /// refused just as a dead one is.
+    /// Deletes workers that were declared dead long ago and hold no job, at most `limit`. An unknown worker
+    /// is refused just as a dead one is.
     fn prune_workers(&mut self, limit: usize, now: Timestamp) -> usize {
         let past = now.minus(DEAD_WORKER_KEPT);
         let gone = self.workers.iter().filter(|(id, row)| {
@@ -108,7 +108,7 @@ impl State {
         pruned
     }
 
-    /// The finished job of a type that is the first to go, if it has been kept long enough.
+    /// Returns the finished job of a type whose retention ends first, if it is over.
     fn first_past_retention(&self, at: TypeAt, now: Timestamp) -> Option<JobId> {
         let ended = &self.index.type_row(at).ended;
         ended.first().filter(|(until, _)| *until <= now).map(|(_, id)| *id)

@@ -1,8 +1,8 @@
 //! Jobs in memory: fast, gone with the process, and the model that the other engines are compared with.
 //!
-//! One lock guards one [`State`]. Each method locks it, reads the clock, does its work and is
-//! done, so no future of this engine ever waits, and every call is atomic. Hints go out after the lock is
-//! dropped, so that a listener may call the engine again.
+//! One lock guards one [`State`]. Each method locks it, reads the clock and does its work, so no future of
+//! this engine ever waits, and every call is atomic. Hints are sent after the lock is released, so that a
+//! listener may call the engine again.
 
 mod state;
 
@@ -76,28 +76,28 @@ pub struct MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// An empty engine on the system's clock.
+    /// Creates an empty engine on the system's clock.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(SystemClock))
     }
 
-    /// An empty engine on the given clock.
+    /// Creates an empty engine on the given clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { state: Mutex::default(), clock, listeners: Listeners::default() }
     }
 
-    /// An empty engine for jobs of another one that is away.
+    /// Creates an empty engine for jobs of another engine that is away.
     pub fn for_spool() -> Self {
         Self::for_spool_with_clock(Arc::new(SystemClock))
     }
 
-    /// The same on the given clock.
+    /// Creates an empty engine for jobs of another engine that is away, on the given clock.
     pub fn for_spool_with_clock(clock: Arc<dyn Clock>) -> Self {
         let state = State { last_id: spool_ids::first() - 1, ..State::default() };
         Self { state: Mutex::new(state), ..Self::with_clock(clock) }
     }
 
-    /// Does one atomic thing at one instant, then tells whoever listens.
+    /// Runs one atomic operation at one instant, then sends its hints to listeners.
     fn at_once<T>(&self, work: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let (answer, hints) = {
             let mut state = self.state.lock().expect("no method panics while it holds the state");

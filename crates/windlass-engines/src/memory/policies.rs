@@ -1,4 +1,4 @@
-//! What processes share of policies: breakers, tokens of rate limits, and who waits behind a gate.
+//! The state of policies that processes share: breakers, tokens of rate limits, and the jobs behind a gate.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use windlass_core::rate_limit::{Taken, take};
 use super::state::State;
 use crate::kit::check_batch_size;
 
-/// What is shared.
+/// The shared breakers and tokens.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     breakers: BTreeMap<BreakerName, (u64, BreakerState)>,
-    /// When the next token of a key would be due if nothing were saved up.
+    /// When the next token of a key would be due if none were saved.
     tokens: BTreeMap<(LimitName, String), Timestamp>,
 }
 
@@ -83,7 +83,7 @@ impl Shared {
         taken
     }
 
-    /// Forgets keys that have saved up all they may, at most `limit`, and tells how many.
+    /// Forgets keys that have saved their full burst, at most `limit`, and returns how many.
     pub(super) fn prune(&mut self, limit: usize, now: Timestamp) -> usize {
         let full = self.tokens.iter().filter(|(_, due)| **due <= now);
         let full: Vec<_> = full.map(|(at, _)| at.clone()).take(limit).collect();

@@ -1,4 +1,4 @@
-//! What people read of jobs.
+//! Queries of operators about jobs.
 
 use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
@@ -14,7 +14,7 @@ impl State {
     }
 
     pub(super) fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Option<JobId> {
-        self.lines.out(&(self.index.type_at(job_type)?, ordering_key.clone()))
+        self.ordering_keys.out(&(self.index.type_at(job_type)?, ordering_key.clone()))
     }
 
     pub(super) fn attempts(&self, id: JobId) -> Vec<StoredAttempt> {
@@ -31,7 +31,7 @@ impl State {
         wanted.take(request.limit.min(LIST_PAGE_MAX) as usize).map(|row| row.record(now)).collect()
     }
 
-    /// Where jobs of a phase can be.
+    /// Returns the maps in which jobs of a phase can be.
     fn maps_with(&self, phase: Option<Phase>) -> Vec<&Rows> {
         match phase {
             None => vec![&self.live, &self.dead, &self.history],
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// The attempt that runs.
+/// Returns the running attempt.
 fn running(row: &JobRow) -> Option<StoredAttempt> {
     let claim = row.claim()?;
     Some(StoredAttempt {
@@ -56,7 +56,7 @@ fn running(row: &JobRow) -> Option<StoredAttempt> {
     })
 }
 
-/// The rows of several maps in one falling order.
+/// Merges the rows of several maps, newest first.
 fn newest_first(maps: Vec<&Rows>, before: Option<JobId>) -> impl Iterator<Item = &JobRow> {
     let end = before.unwrap_or(JobId(i64::MAX));
     let mut maps: Vec<_> = maps.into_iter().map(|rows| rows.range(..end).rev()).collect();

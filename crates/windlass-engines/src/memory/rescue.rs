@@ -1,4 +1,4 @@
-//! Rescue: workers that fell silent are declared dead, for ever, and their jobs are taken back.
+//! Rescue: declares silent workers dead, for ever, and takes their jobs back.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use windlass_core::worker::WorkerId;
 
 use super::state::{EndedAttempt, State};
 
-/// A worker that was declared dead, and what it held then.
+/// A worker that was declared dead, and the jobs that it held then.
 #[derive(Debug)]
 pub(super) struct Death {
     worker: WorkerId,
@@ -39,7 +39,8 @@ impl State {
         rescued
     }
 
-    /// Only if it is still as silent as it was seen, and its lease has run out by this clock too.
+    /// Declares a worker dead, only if it has sent no heartbeat since it was read, and its lease has
+    /// expired by this clock too.
     fn declare_dead(&mut self, suspicion: &Suspicion, now: Timestamp) {
         let Some(row) = self.workers.get_mut(&suspicion.worker) else { return };
         if row.declared_dead || row.beats != suspicion.beats || !row.has_expired(now) {
@@ -50,7 +51,7 @@ impl State {
         self.deaths.push_back(Death { worker: suspicion.worker, held });
     }
 
-    /// The next job of a dead worker, and the others that it held when it died.
+    /// Returns the next job of a dead worker, and the others that it held when it died.
     fn next_orphan(&mut self) -> Option<(JobId, Vec<JobId>)> {
         while let Some(death) = self.deaths.front() {
             if let Some(id) = self.index.held_by(death.worker).next() {
@@ -89,7 +90,7 @@ impl State {
         self.apply(id, landing, now, now);
     }
 
-    /// The bug that rescue by lease is there to avoid.
+    /// Rescues by the age of a claim: the bug that rescue by lease avoids.
     fn take_back_the_old(&mut self, crashes_max: u32, rescued: &mut Rescued, now: Timestamp) {
         const OLD: Duration = Duration::from_secs(60);
         let rows =

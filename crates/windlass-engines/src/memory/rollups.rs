@@ -1,4 +1,4 @@
-//! What happened in each minute, and what workers have seen that is not yet added to it.
+//! Rollups of each minute, and samples of workers that are not yet added to them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use windlass_core::rollups::{
 use super::MemoryEngine;
 use super::state::State;
 
-/// All that is kept of it. A store that begins with nothing has booked all of nothing.
+/// The rollups, the watermark and the samples. The totals of a new store are zero, and its watermark
+/// includes all of them.
 #[derive(Debug, Default)]
 pub(super) struct Minutes {
     version: u64,

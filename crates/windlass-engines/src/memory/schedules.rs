@@ -1,4 +1,4 @@
-//! Schedules, and the jobs that they make.
+//! Schedules, and the jobs that they enqueue.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use windlass_core::schedules::{
 
 use super::state::State;
 
-/// Schedules by name, each with the time at which somebody has to look at it.
+/// Schedules by name, each with the time of its next check.
 pub(super) type Agenda = BTreeMap<ScheduleName, (Option<Timestamp>, StoredSchedule)>;
 
 impl State {
@@ -79,10 +79,10 @@ impl State {
             (Overlapping::LeaveOut, Some(last)) => change.jobs.iter().map(|_| Put::Overlaps(last)).collect(),
             (Overlapping::CancelLast, Some(last)) => {
                 let why = replaced_by(&change.name);
-                let put = |new: &NewJob| Put::Answered(self.put_in_place_of(last, new, &why, now));
+                let put = |new: &NewJob| Put::Answered(self.enqueue_in_place_of(last, new, &why, now));
                 change.jobs.iter().map(put).collect()
             }
-            _ => self.put_scheduled(&change.jobs, now),
+            _ => self.enqueue_scheduled(&change.jobs, now),
         };
         let last_job = change.last_job(&jobs, last_job);
         let version = next_version(version, now);
@@ -93,14 +93,14 @@ impl State {
         ScheduleChanged::Done { version, jobs }
     }
 
-    /// Puts a job in, and cancels the one that gives way to it.
-    fn put_in_place_of(&mut self, last: JobId, new: &NewJob, why: &str, now: Timestamp) -> EnqueueAnswer {
-        let answer = self.put(new.clone(), now);
+    /// Enqueues a job, and cancels the job that makes room for it.
+    fn enqueue_in_place_of(&mut self, last: JobId, new: &NewJob, why: &str, now: Timestamp) -> EnqueueAnswer {
+        let answer = self.enqueue_one(new.clone(), now);
         match GivesWay::to(&answer) {
             GivesWay::Now => _ = self.cancel_waiting(last, why, now),
             GivesWay::IfThatMakesRoom if self.end_makes_room(last, &answer) => {
                 self.cancel_waiting(last, why, now);
-                return self.put(new.clone(), now);
+                return self.enqueue_one(new.clone(), now);
             }
             GivesWay::IfThatMakesRoom | GivesWay::No => {}
         }
@@ -113,8 +113,8 @@ impl State {
         end_makes_room(&queue.spec.name, queue.unfinished, refusal)
     }
 
-    fn put_scheduled(&mut self, jobs: &[NewJob], now: Timestamp) -> Vec<Put> {
-        jobs.iter().map(|new| Put::Answered(self.put(new.clone(), now))).collect()
+    fn enqueue_scheduled(&mut self, jobs: &[NewJob], now: Timestamp) -> Vec<Put> {
+        jobs.iter().map(|new| Put::Answered(self.enqueue_one(new.clone(), now))).collect()
     }
 }
 

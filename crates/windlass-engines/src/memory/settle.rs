@@ -1,4 +1,4 @@
-//! Settling: the end of an attempt is written, if its fence holds.
+//! Settling: stores the end of an attempt, if its fence holds.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -53,7 +53,7 @@ impl State {
         Settled::Applied
     }
 
-    /// The answer to a fence that holds no more: it may be a repeat of what was written.
+    /// Answers a fence that holds no more: the call may be a repeat of a stored settlement.
     fn settled_before(&self, fence: Fence) -> Settled {
         let is_repeat = match self.row(fence.job) {
             Some(row) => row.settled_by == Some(fence.token),
@@ -79,8 +79,8 @@ impl State {
     }
 }
 
-/// The settling tokens of the newest jobs of which nothing else is kept. A repeat comes within seconds of
-/// what it repeats, so a bounded number is enough.
+/// The settling tokens of the newest jobs of which nothing else is kept. A repeat arrives within seconds of
+/// the first call, so a bounded number is enough.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     known: HashSet<Fence>,

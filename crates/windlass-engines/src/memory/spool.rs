@@ -1,4 +1,4 @@
-//! Keeping jobs for another engine that is away.
+//! Keeps jobs for another engine that is away.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -33,7 +33,8 @@ impl State {
         Ok(answers)
     }
 
-    /// There is no way back from a batch that was stored in part, so all are judged first.
+    /// Checks that all jobs are accepted before any is stored: a batch that was stored in part cannot be
+    /// rolled back.
     fn check_all_are_taken(&self, request: &EnqueueRequest, now: Timestamp) -> Result<()> {
         let mut added = HashMap::new();
         for job in &request.jobs {
@@ -130,7 +131,7 @@ impl State {
         self.end_batch(request, ends, now)
     }
 
-    /// Refuses to touch a job that leaves.
+    /// Refuses to change a job that is moving to another store.
     pub(super) fn check_may_change(&self, id: JobId, now: Timestamp) -> Result<()> {
         let Some(JobRow { stage: Stage::Waiting { gate: Some(gate) }, .. }) = self.row(id) else {
             return Ok(());
@@ -141,7 +142,7 @@ impl State {
     }
 }
 
-/// Whether nobody ever claimed it and nothing but the want of a handler holds it back.
+/// Whether no worker ever claimed the job and only a missing handler may hold it back.
 fn may_leave(row: &JobRow) -> bool {
     let Stage::Waiting { gate } = &row.stage else { return false };
     row.job.counters.attempts == 0 && gate.as_ref().is_none_or(Gate::is_for_a_handler)

@@ -1,5 +1,6 @@
-//! What the lock guards: every job exactly once, in the map of where it is, and indexes that say which job
-//! comes next. A job changes place only through the methods of this file, which keep the indexes true.
+//! The state behind the lock: every job exactly once, in the map of its state, and indexes that say which
+//! job comes next. A job changes its state only through the methods of this file, which keep the indexes
+//! consistent.
 
 mod index;
 mod lanes;
@@ -41,12 +42,12 @@ use super::workers::WorkerRow;
 pub(super) use index::{Index, QueueRow, TypeAt};
 use keys::Keys;
 pub(super) use lanes::next_after;
-use ordering_keys::Lines;
+use ordering_keys::OrderingKeys;
 
-/// Jobs by their number, which is also the order of their arrival.
+/// Jobs by their id, which is also the order of their enqueue.
 pub(super) type Rows = BTreeMap<JobId, Box<JobRow>>;
 
-/// All that the engine knows.
+/// All data of the engine.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) last_id: i64,
@@ -56,12 +57,12 @@ pub(super) struct State {
     pub(super) dead: Rows,
     /// Jobs that succeeded or were cancelled, until they are pruned.
     pub(super) history: Rows,
-    /// What remains of jobs whose type keeps no history.
+    /// The traces of jobs whose type keeps no history.
     pub(super) traces: Traces,
     pub(super) index: Index,
     pub(super) keys: Keys,
-    pub(super) lines: Lines,
-    /// Those declared dead stay for a while; later they are unknown, which is refused alike.
+    pub(super) ordering_keys: OrderingKeys,
+    /// Workers that were declared dead stay for a while; later they are unknown, which is refused alike.
     pub(super) workers: BTreeMap<WorkerId, WorkerRow>,
     /// Workers declared dead whose jobs may not all be taken back yet.
     pub(super) deaths: VecDeque<Death>,
@@ -72,36 +73,36 @@ pub(super) struct State {
     pub(super) agenda: Agenda,
     pub(super) triggers: TriggerRows,
     pub(super) rollups: Minutes,
-    /// Batches that leave for another store, oldest first.
+    /// Batches that move to another store, oldest first.
     pub(super) staged: BTreeMap<(Timestamp, RequestId), StagedBatch>,
     pub(super) hints: HintsDue,
 }
 
-/// A job and where it is.
+/// A job and its state.
 #[derive(Debug)]
 pub(super) struct JobRow {
     pub(super) job: Job,
     pub(super) type_at: TypeAt,
     pub(super) stage: Stage,
-    /// The token of the last settlement that was written, so that a repeat of it gets the same answer.
+    /// The token of the last settlement that was stored, so that a repeat of it gets the same answer.
     pub(super) settled_by: Option<ClaimToken>,
     pub(super) last_error: Option<JobError>,
     /// The newest attempts that ended, oldest first.
     pub(super) attempts: VecDeque<StoredAttempt>,
 }
 
-/// Where a job is.
+/// The state of a job.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// In the map of the living.
+    /// In the map of live jobs.
     Waiting { gate: Option<Gate> },
-    /// In the map of the living.
+    /// In the map of live jobs.
     Running(Claim),
     /// Succeeded, dead or cancelled: in the history or in the dead-letter queue.
     Ended(JobState),
 }
 
-/// Who runs a job.
+/// The worker that runs a job, and its claim.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) worker: WorkerId,
@@ -123,7 +124,7 @@ impl JobRow {
         matches!(self.stage, Stage::Waiting { .. })
     }
 
-    /// Whether it was to have started by now. To be asked of waiting jobs only.
+    /// Whether it should have started by now. Only for waiting jobs.
     pub(super) fn has_expired(&self, now: Timestamp) -> bool {
         self.job.has_expired(now)
     }
@@ -149,7 +150,7 @@ impl JobRow {
         }
     }
 
-    /// What a person would call where it is.
+    /// Returns the job state as users see it.
     pub(super) fn phase(&self, now: Timestamp) -> Phase {
         match &self.stage {
             Stage::Ended(state) => state.phase(self.job.due, now),
@@ -157,7 +158,7 @@ impl JobRow {
         }
     }
 
-    /// Remembers how the running attempt ended.
+    /// Stores the end of the running attempt.
     pub(super) fn note_attempt(&mut self, ended: EndedAttempt) {
         let Stage::Running(claim) = &self.stage else { return };
         if self.attempts.len() >= ATTEMPTS_SHOWN_MAX as usize {
@@ -177,10 +178,10 @@ impl JobRow {
     }
 }
 
-/// What is known of an attempt that ended.
+/// The stored fields of an attempt that ended.
 #[derive(Debug)]
 pub(super) struct EndedAttempt {
-    /// If the worker told; else it counts from the claim.
+    /// The start if the worker reported it; otherwise the start of the claim counts.
     pub(super) started_at: Option<Timestamp>,
     pub(super) ended_at: Timestamp,
     pub(super) ending: AttemptEnding,
@@ -189,14 +190,14 @@ pub(super) struct EndedAttempt {
 }
 
 impl State {
-    /// One job, wherever it is.
+    /// Reads one job from the map that has it.
     pub(super) fn row(&self, id: JobId) -> Option<&JobRow> {
         [&self.live, &self.dead, &self.history].into_iter().find_map(|rows| rows.get(&id)).map(|row| &**row)
     }
 
-    /// Takes in a job that is new or was started over, and waits.
+    /// Stores a job that is new or was started over, and waits.
     pub(super) fn begin(&mut self, mut row: Box<JobRow>) {
-        self.stand_in_line(&mut row);
+        self.enter_ordering_key(&mut row);
         self.index.count_begin(&row);
         self.index.enter_waiting(&row);
         self.keys.hold(&row);
@@ -204,7 +205,7 @@ impl State {
         self.live.insert(row.job.id, row);
     }
 
-    /// Changes a waiting job in whatever decides its turn. Answers whether there was one.
+    /// Changes the fields of a waiting job that decide its turn. Returns whether the job waits.
     pub(super) fn change_waiting(
         &mut self,
         id: JobId,
@@ -220,7 +221,8 @@ impl State {
         true
     }
 
-    /// The same, and marks the drains that it held and holds no more.
+    /// Changes a waiting job as `change_waiting` does, and marks the completion triggers that it keeps
+    /// unfinished no longer.
     pub(super) fn move_waiting(
         &mut self,
         id: JobId,
@@ -233,19 +235,19 @@ impl State {
         let changed = self.change_waiting(id, change);
         let Some((_, to)) = self.standing(id) else { return changed };
         let (from, to) = ((from.0, from.1.as_ref()), (to.0, to.1.as_ref()));
-        let stand = |(due, gate)| JobStanding::Waiting { due, gate };
-        self.mark_triggers(&job, stand(from), stand(to), now);
+        let waiting_at = |(due, gate)| JobStanding::Waiting { due, gate };
+        self.mark_triggers(&job, waiting_at(from), waiting_at(to), now);
         changed
     }
 
-    /// A job that waits, since when it is due and behind which gate.
+    /// Returns a job that waits, with its due time and its gate.
     fn standing(&self, id: JobId) -> Option<(Job, (Timestamp, Option<Gate>))> {
         let row = self.live.get(&id)?;
         let Stage::Waiting { gate } = &row.stage else { return None };
         Some((row.job.clone(), (row.job.due, gate.clone())))
     }
 
-    /// Writes where a running job landed.
+    /// Writes the new state of a running job.
     pub(super) fn apply(
         &mut self,
         id: JobId,
@@ -274,7 +276,7 @@ impl State {
         }
     }
 
-    /// Cancels a job that waits. Answers whether there was one.
+    /// Cancels a job that waits. Returns whether the job waited.
     pub(super) fn cancel_waiting(&mut self, id: JobId, why: &str, now: Timestamp) -> bool {
         let Some(row) = self.live.get(&id).filter(|row| row.is_waiting()) else { return false };
         self.index.leave_waiting(row);
@@ -290,7 +292,7 @@ impl State {
         true
     }
 
-    /// Moves a job that no longer waits or runs to where it ended.
+    /// Moves a job that no longer waits or runs to the map of its end.
     fn end(&mut self, id: JobId, end: JobState, now: Timestamp) {
         let Some(mut row) = self.live.remove(&id) else { return };
         let spec = &self.index.type_row(row.type_at).spec;
@@ -299,7 +301,7 @@ impl State {
         self.index.count_end(&row, &end);
         row.stage = Stage::Ended(end);
         self.keys.after_end(&row, now);
-        self.leave_line(&row);
+        self.leave_ordering_key(&row);
         if is_dead {
             self.dead.insert(id, row);
         } else if let Some(until) = keep_until {
@@ -310,7 +312,7 @@ impl State {
         }
     }
 
-    /// Starts a dead letter over with fresh counters. Answers whether there was one.
+    /// Starts a dead letter over with fresh counters. Returns whether it existed.
     pub(super) fn start_over(&mut self, id: JobId, change: impl FnOnce(&mut Job)) -> bool {
         let Some(mut row) = self.dead.remove(&id) else { return false };
         self.index.count_start_over(&row);
@@ -322,17 +324,17 @@ impl State {
         true
     }
 
-    /// Who holds a key, if anybody ever did and it was not freed since.
+    /// Returns the holder of a key, if a job ever held it and it was not freed since.
     pub(super) fn key_holder(&self, row: &keys::KeyAt) -> Option<KeyHolder> {
         let held = self.keys.get(row)?;
         let stage = self.stage_of(held.job);
         Some(KeyHolder { job: held.job, stage, scope: held.scope, until: held.until })
     }
 
-    /// Where a job is, as far as those ask who wait for it to end.
+    /// Returns the stage of a job for callers that wait for its end.
     pub(super) fn stage_of(&self, job: JobId) -> HolderStage {
         match self.row(job).map(|row| &row.stage) {
-            // What leaves is as good as claimed: it cannot be changed any more.
+            // A job that is moving to another store is as good as claimed: it cannot be changed any more.
             Some(Stage::Waiting { gate: Some(gate) }) if gate.is_of_spool() => HolderStage::Running,
             Some(Stage::Waiting { .. }) => HolderStage::Waiting,
             Some(Stage::Running(_)) => HolderStage::Running,
@@ -344,11 +346,11 @@ impl State {
         }
     }
 
-    /// Forgets keys whose period is over, at most `limit`, and tells how many.
+    /// Forgets keys whose period is over, at most `limit`, and returns how many.
     pub(super) fn prune_keys(&mut self, limit: usize, now: Timestamp) -> usize {
         let mut pruned = 0;
         for at in self.keys.lapsed(limit, now) {
-            // Another job may have taken it since.
+            // Another job may have taken the key since.
             if self.key_holder(&at).is_some_and(|holder| !holder.holds(now)) {
                 self.keys.forget(&at);
                 pruned += 1;

@@ -1,5 +1,5 @@
-//! What only this engine has: indexes that must follow from the rows, and futures that never wait. How an
-//! engine behaves is checked by the conformance suite.
+//! Tests of this engine alone: indexes that must follow from the rows, and futures that never wait. The
+//! conformance suite checks how an engine behaves.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -36,13 +36,13 @@ const LEASE: Duration = Duration::from_secs(30);
 const SEMAPHORE: &str = "semaphore:browser";
 const TYPES: [&str; 3] = ["mail", "report", "fleeting"];
 
-struct Bench {
+struct Fixture {
     engine: MemoryEngine,
     clock: Arc<ManualClock>,
     numbers: u128,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let clock = Arc::new(ManualClock::default());
         let engine = MemoryEngine::with_clock(clock.clone());
@@ -106,7 +106,7 @@ impl Bench {
         statuses.into_iter().find(|status| status.spec.name == queue(name)).unwrap().counts
     }
 
-    /// Recounts everything from the rows and compares it with what the engine keeps beside them.
+    /// Recounts everything from the rows and compares it with the engine's counts and indexes.
     fn check(&self) {
         let statuses = at_once(self.engine.queues()).unwrap();
         let now = self.clock.now();
@@ -135,7 +135,8 @@ impl Bench {
     }
 }
 
-/// Every waiting job stands in exactly one line, every running one with its worker, and nobody else.
+/// Every waiting job is in exactly one index, every running job with its worker, and no other job is in
+/// either.
 fn check_index(state: &State) {
     let waiting: Vec<JobId> =
         state.index.types().flat_map(|at| state.index.type_row(at).waiting().collect::<Vec<_>>()).collect();
@@ -155,7 +156,7 @@ fn check_index(state: &State) {
     assert_eq!(held, state.live.values().filter(|row| row.claim().is_some()).count());
 }
 
-/// Whoever stands behind a gate or is to expire is found there, and nobody else.
+/// Every job behind a gate or with an expiry is found there, and no other job.
 fn check_gates_and_expiry(state: &State) {
     let waiting = || state.live.values().filter(|row| row.is_waiting());
     let ids = |rows: Vec<JobId>| rows.into_iter().collect::<BTreeSet<_>>();
@@ -193,7 +194,7 @@ fn new_job(name: &str) -> NewJob {
     NewJob::new(job_type(name), Payload::default())
 }
 
-/// The answer of a future that does not wait.
+/// Returns the answer of a future that does not wait.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -203,49 +204,52 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn what_falls_due_moves_from_scheduled_to_ready_and_back_with_the_clock() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     let later = NewJob { when: When::In(Duration::from_secs(60)), ..new_job("mail") };
-    bench.enqueue(vec![new_job("mail"), later]);
-    let seen = |bench: &Bench| (bench.counts("default").ready, bench.counts("default").scheduled);
-    let start = bench.clock.now();
-    assert_eq!(seen(&bench), (1, 1));
-    bench.clock.advance(Duration::from_secs(60));
-    assert_eq!(seen(&bench), (2, 0));
-    bench.clock.set(start);
-    assert_eq!(seen(&bench), (1, 1));
-    bench.clock.set(start.minus(Duration::from_secs(1)));
-    assert_eq!(seen(&bench), (0, 2));
+    fixture.enqueue(vec![new_job("mail"), later]);
+    let seen = |fixture: &Fixture| (fixture.counts("default").ready, fixture.counts("default").scheduled);
+    let start = fixture.clock.now();
+    assert_eq!(seen(&fixture), (1, 1));
+    fixture.clock.advance(Duration::from_secs(60));
+    assert_eq!(seen(&fixture), (2, 0));
+    fixture.clock.set(start);
+    assert_eq!(seen(&fixture), (1, 1));
+    fixture.clock.set(start.minus(Duration::from_secs(1)));
+    assert_eq!(seen(&fixture), (0, 2));
 }
 
 #[test]
 fn types_of_one_queue_leave_in_one_order() {
-    let mut bench = Bench::new();
-    let worker = bench.register(&TYPES);
+    let mut fixture = Fixture::new();
+    let worker = fixture.register(&TYPES);
     let names = ["report", "mail", "mail", "report", "mail"];
-    let ids: Vec<_> = bench.enqueue(names.map(new_job).to_vec()).iter().map(|e| e.job().unwrap()).collect();
-    let claimed = bench.claim(worker, &["mail", "report", "mail"], 10, Suspects::LeaveOut);
+    let ids: Vec<_> = fixture.enqueue(names.map(new_job).to_vec()).iter().map(|e| e.job().unwrap()).collect();
+    let claimed = fixture.claim(worker, &["mail", "report", "mail"], 10, Suspects::LeaveOut);
     assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids);
 }
 
 #[test]
 fn a_job_of_a_type_without_retention_leaves_nothing_behind() {
-    let mut bench = Bench::new();
-    let worker = bench.register(&TYPES);
-    bench.enqueue(vec![new_job("fleeting")]);
-    for claimed in bench.claim(worker, &TYPES, 1, Suspects::LeaveOut) {
+    let mut fixture = Fixture::new();
+    let worker = fixture.register(&TYPES);
+    fixture.enqueue(vec![new_job("fleeting")]);
+    for claimed in fixture.claim(worker, &TYPES, 1, Suspects::LeaveOut) {
         let done = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
-        at_once(bench.engine.settle(vec![done])).unwrap();
+        at_once(fixture.engine.settle(vec![done])).unwrap();
     }
-    assert_eq!(at_once(bench.engine.list(ListRequest { limit: 10, ..ListRequest::default() })).unwrap(), []);
-    bench.check();
+    assert_eq!(
+        at_once(fixture.engine.list(ListRequest { limit: 10, ..ListRequest::default() })).unwrap(),
+        []
+    );
+    fixture.check();
 }
 
 #[test]
 fn spent_tokens_are_forgotten_when_no_first_sending_can_come_any_more() {
-    let mut bench = Bench::new();
-    let worker = bench.register(&TYPES);
+    let mut fixture = Fixture::new();
+    let worker = fixture.register(&TYPES);
     for token in 0..5 {
-        at_once(bench.engine.claim(ClaimRequest {
+        at_once(fixture.engine.claim(ClaimRequest {
             token: ClaimToken::from_random(token),
             repeat: true,
             worker,
@@ -257,40 +261,40 @@ fn spent_tokens_are_forgotten_when_no_first_sending_can_come_any_more() {
         }))
         .unwrap();
     }
-    bench.clock.advance(SPENT_TOKEN_KEPT - Duration::from_secs(1));
-    assert_eq!(at_once(bench.engine.prune(3)).unwrap().changed, 0, "not before its time");
-    bench.clock.advance(Duration::from_secs(1));
-    assert_eq!(at_once(bench.engine.prune(3)).unwrap(), BatchDone { changed: 3, more: true });
-    assert_eq!(at_once(bench.engine.prune(3)).unwrap(), BatchDone { changed: 2, more: false });
+    fixture.clock.advance(SPENT_TOKEN_KEPT - Duration::from_secs(1));
+    assert_eq!(at_once(fixture.engine.prune(3)).unwrap().changed, 0, "not before its time");
+    fixture.clock.advance(Duration::from_secs(1));
+    assert_eq!(at_once(fixture.engine.prune(3)).unwrap(), BatchDone { changed: 3, more: true });
+    assert_eq!(at_once(fixture.engine.prune(3)).unwrap(), BatchDone { changed: 2, more: false });
 }
 
 /// Calls the engine from within a hint.
 struct Caller {
     engine: Weak<MemoryEngine>,
-    heard: Mutex<Vec<Hint>>,
+    received: Mutex<Vec<Hint>>,
 }
 
 impl HintListener for Caller {
     fn hint(&self, hint: Hint) {
         let engine = self.engine.upgrade().expect("the engine lives as long as it calls");
         at_once(engine.queues()).expect("the engine answers");
-        self.heard.lock().unwrap().push(hint);
+        self.received.lock().unwrap().push(hint);
     }
 }
 
 #[test]
 fn a_listener_may_call_the_engine_and_hears_each_queue_once_a_call() {
-    let bench = Bench::new();
-    let engine = Arc::new(bench.engine);
-    let caller = Arc::new(Caller { engine: Arc::downgrade(&engine), heard: Mutex::default() });
+    let fixture = Fixture::new();
+    let engine = Arc::new(fixture.engine);
+    let caller = Arc::new(Caller { engine: Arc::downgrade(&engine), received: Mutex::default() });
     engine.on_hint(Arc::<Caller>::downgrade(&caller));
     let jobs = vec![new_job("mail"), new_job("report"), new_job("fleeting")];
     at_once(engine.enqueue(EnqueueRequest { request: RequestId::from_random(1), jobs })).unwrap();
-    let heard = caller.heard.lock().unwrap();
-    assert_eq!(*heard, [Hint::Queue(queue("default")), Hint::Queue(queue("bulk"))]);
+    let received = caller.received.lock().unwrap();
+    assert_eq!(*received, [Hint::Queue(queue("default")), Hint::Queue(queue("bulk"))]);
 }
 
-/// One thing that somebody does.
+/// One step of a worker, a caller or an operator.
 #[derive(Debug, Clone)]
 enum Step {
     Enqueue { of: usize, delay: u64, expires: Option<u64>, priority: i64, key: Option<(u8, u8, u8)> },
@@ -329,15 +333,15 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The bench and what its callers remember.
-struct Play {
-    bench: Bench,
+/// The fixture and the memory of its callers.
+struct Scenario {
+    fixture: Fixture,
     workers: Vec<WorkerId>,
     claimed: Vec<Claimed>,
     settled: Vec<windlass_core::settle::Settlement>,
 }
 
-impl Play {
+impl Scenario {
     fn step(&mut self, step: Step) {
         match step {
             Step::Enqueue { of, delay, expires, priority, key } => {
@@ -349,26 +353,26 @@ impl Play {
                     key: key.map(key_claim),
                     ..new_job(TYPES[of])
                 };
-                self.bench.enqueue(vec![job]);
+                self.fixture.enqueue(vec![job]);
             }
-            Step::Register { types } => self.workers.push(self.bench.register(&TYPES[..types])),
+            Step::Register { types } => self.workers.push(self.fixture.register(&TYPES[..types])),
             Step::Claim { worker, limit, suspect } => {
                 let suspects = if suspect { Suspects::One { crashes_max: 2 } } else { Suspects::LeaveOut };
                 let worker = pick(&self.workers, worker).copied().unwrap_or(WorkerId::from_random(0));
-                self.claimed.extend(self.bench.claim(worker, &TYPES, limit, suspects));
+                self.claimed.extend(self.fixture.claim(worker, &TYPES, limit, suspects));
             }
             Step::Settle { claimed, how } => self.settle(claimed, how),
             Step::SettleAgain { settled } => {
                 let again: Vec<_> = pick(&self.settled, settled).cloned().into_iter().collect();
-                at_once(self.bench.engine.settle(again)).unwrap();
+                at_once(self.fixture.engine.settle(again)).unwrap();
             }
             Step::Act { job, how } => self.act(JobId(job), how),
-            Step::Pass { secs } => self.bench.clock.advance(Duration::from_secs(secs)),
+            Step::Pass { secs } => self.fixture.clock.advance(Duration::from_secs(secs)),
             Step::GoBack { secs } => {
-                let now = self.bench.clock.now();
-                self.bench.clock.set(now.minus(Duration::from_secs(secs)));
+                let now = self.fixture.clock.now();
+                self.fixture.clock.set(now.minus(Duration::from_secs(secs)));
             }
-            maintenance => self.keep_up(&maintenance),
+            maintenance => self.maintain(&maintenance),
         }
     }
 
@@ -389,12 +393,12 @@ impl Play {
             _ => Transition::Succeed { result: None },
         };
         let settlement = claimed.settled(transition, AttemptReport::default());
-        at_once(self.bench.engine.settle(vec![settlement.clone()])).unwrap();
+        at_once(self.fixture.engine.settle(vec![settlement.clone()])).unwrap();
         self.settled.push(settlement);
     }
 
     fn act(&self, id: JobId, how: u8) {
-        let engine = &self.bench.engine;
+        let engine = &self.fixture.engine;
         match how {
             0 => drop(at_once(engine.cancel(id, "not needed")).unwrap()),
             1 => drop(at_once(engine.retry(id)).unwrap()),
@@ -404,8 +408,8 @@ impl Play {
         }
     }
 
-    fn keep_up(&mut self, step: &Step) {
-        let engine = &self.bench.engine;
+    fn maintain(&mut self, step: &Step) {
+        let engine = &self.fixture.engine;
         match *step {
             Step::Liveness { worker } => {
                 if let Some(worker) = pick(&self.workers, worker) {
@@ -436,19 +440,19 @@ impl Play {
 
 #[test]
 fn what_was_parked_during_a_step_of_the_clock_is_let_through_when_the_step_is_taken_back() {
-    let mut bench = Bench::new();
-    let start = bench.clock.now();
-    let everything = bench.register(&TYPES);
-    bench.clock.advance(LEASE * 2);
-    bench.register(&["mail"]);
-    bench.enqueue(vec![NewJob::new(job_type("report"), Payload::default())]);
-    at_once(bench.engine.sweep(10)).unwrap();
-    assert_eq!(bench.counts("default").parked, 1, "the one that handles it seems gone");
-    bench.clock.set(start);
-    at_once(bench.engine.extend(Heartbeat { worker: everything, lease: LEASE, idle: false })).unwrap();
-    at_once(bench.engine.sweep(10)).unwrap();
-    assert_eq!(bench.counts("default").parked, 0);
-    bench.check();
+    let mut fixture = Fixture::new();
+    let start = fixture.clock.now();
+    let everything = fixture.register(&TYPES);
+    fixture.clock.advance(LEASE * 2);
+    fixture.register(&["mail"]);
+    fixture.enqueue(vec![NewJob::new(job_type("report"), Payload::default())]);
+    at_once(fixture.engine.sweep(10)).unwrap();
+    assert_eq!(fixture.counts("default").parked, 1, "the worker that handles it seems gone");
+    fixture.clock.set(start);
+    at_once(fixture.engine.extend(Heartbeat { worker: everything, lease: LEASE, idle: false })).unwrap();
+    at_once(fixture.engine.sweep(10)).unwrap();
+    assert_eq!(fixture.counts("default").parked, 0);
+    fixture.check();
 }
 
 fn key_claim((key, scope, on_conflict): (u8, u8, u8)) -> KeyClaim {
@@ -469,11 +473,11 @@ proptest! {
 
     #[test]
     fn whatever_happens_counts_and_indexes_follow_from_the_rows(steps in proptest::collection::vec(steps(), 1..120)) {
-        let bench = Bench::new();
-        let mut play = Play { bench, workers: Vec::new(), claimed: Vec::new(), settled: Vec::new() };
+        let fixture = Fixture::new();
+        let mut scenario = Scenario { fixture, workers: Vec::new(), claimed: Vec::new(), settled: Vec::new() };
         for step in steps {
-            play.step(step);
-            play.bench.check();
+            scenario.step(step);
+            scenario.fixture.check();
         }
     }
 }

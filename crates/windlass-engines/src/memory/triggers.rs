@@ -1,4 +1,4 @@
-//! CompletionTriggers, their marks, and the jobs that they make.
+//! Completion triggers, their marks, and the jobs that they enqueue.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,14 +21,14 @@ use windlass_core::triggers::{
 
 use super::state::{State, TypeAt};
 
-/// A trigger, and when it may be looked at again.
+/// A trigger, and when it may be evaluated again.
 #[derive(Debug)]
 pub(super) struct TriggerRow {
     stored: StoredTrigger,
     look_at: Option<Timestamp>,
 }
 
-/// CompletionTriggers by name.
+/// Completion triggers by name.
 pub(super) type TriggerRows = BTreeMap<TriggerName, TriggerRow>;
 
 impl State {
@@ -79,7 +79,7 @@ impl State {
             return TriggerChanged::NoRoom;
         }
         let version = next_version(version, now);
-        // What ended in another group is none of its business.
+        // Marks of another group do not concern it.
         let keeps_marks = |stored: &StoredTrigger| stored.record.spec.watch == record.spec.watch;
         let stored = StoredTrigger {
             version,
@@ -114,8 +114,8 @@ impl State {
         }
         let spec = &row.stored.record.spec;
         let drained = is_drained(self.left_of(spec, now), spec.wait_for_retries);
-        let fired = drained.then(|| self.put(firing.job.clone(), now));
-        let row = self.triggers.get_mut(&firing.name).expect("it was just there");
+        let fired = drained.then(|| self.enqueue_one(firing.job.clone(), now));
+        let row = self.triggers.get_mut(&firing.name).expect("the trigger was found above");
         row.stored.is_marked = planted(Bug::TriggerKeepsItsMark);
         row.look_at = Some(look_again(now, Duration::ZERO));
         let Some(job) = fired else { return TriggerFired::Held };
@@ -129,7 +129,7 @@ impl State {
         TriggerFired::Fired { version, job }
     }
 
-    /// A job goes from here to there: marks the triggers that it held.
+    /// Marks the triggers that a job kept unfinished before it moved from one standing to another.
     pub(super) fn mark_triggers(
         &mut self,
         job: &Job,
@@ -148,13 +148,13 @@ impl State {
         }
     }
 
-    /// What the trigger watches that put a job in.
+    /// Returns the group that a job's own trigger watches, if a trigger enqueued it.
     fn made_for(&self, job: &Job) -> Option<&Watched> {
         let maker = maker(job.key.as_ref().map(|claim| claim.key.as_str()))?;
         self.triggers.get(&maker).map(|row| &row.stored.record.spec.watch)
     }
 
-    /// What is left of the group of a trigger.
+    /// Returns which work of a trigger's group is left.
     fn left_of(&self, spec: &CompletionTrigger, now: Timestamp) -> Left {
         let is_hook =
             |id: &JobId| self.live.get(id).is_some_and(|row| self.made_for(&row.job) == Some(&spec.watch));
@@ -175,7 +175,7 @@ impl State {
         }
     }
 
-    /// The job of a trigger has no group.
+    /// Returns which work of a named group is left. The job of a trigger has no group.
     fn group_has_work(&self, group: &GroupName, now: Timestamp) -> Left {
         let Some(row) = self.index.group(group) else { return Left::default() };
         Left {

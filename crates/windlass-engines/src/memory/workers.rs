@@ -1,4 +1,4 @@
-//! Workers come, show heartbeats, and leave.
+//! Registration, heartbeats and retirement of workers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use windlass_core::worker::{
 
 use super::state::{EndedAttempt, State};
 
-/// A worker as the store knows it.
+/// A worker's row in the store.
 #[derive(Debug)]
 pub(super) struct WorkerRow {
     pub(super) card: WorkerCard,
@@ -26,7 +26,7 @@ pub(super) struct WorkerRow {
     last_heartbeat: Timestamp,
     expires_at: Timestamp,
     clock_ahead_micros: Option<i64>,
-    /// For ever.
+    /// Stays set for ever.
     pub(super) declared_dead: bool,
 }
 
@@ -35,7 +35,7 @@ impl WorkerRow {
         self.expires_at <= now
     }
 
-    /// Whether it may be counted on to run something.
+    /// Whether it counts as live.
     pub(super) fn is_live(&self, now: Timestamp) -> bool {
         !self.declared_dead && !self.has_expired(now)
     }
@@ -65,7 +65,7 @@ impl State {
         };
         let id = row.card.id;
         self.workers.insert(id, row);
-        self.let_through_what_it_handles(id);
+        self.let_through_for(id);
         Ok(())
     }
 
@@ -78,8 +78,8 @@ impl State {
         row.declared_dead = false;
         row.beat(heartbeat.lease, now);
         if was_away {
-            // While it was silent, a sweep may have parked its jobs for want of a handler.
-            self.let_through_what_it_handles(heartbeat.worker);
+            // During the silence, a sweep may have parked its jobs because no worker handled them.
+            self.let_through_for(heartbeat.worker);
         }
         Liveness::Alive { cancel: self.asked_to_stop(heartbeat.worker) }
     }
@@ -100,11 +100,11 @@ impl State {
             !row.declared_dead && membership::is_live(now.since(row.last_heartbeat), row.card.lease)
         };
         let peer = |row: &WorkerRow| Peer { worker: row.card.id, duties: row.card.duties.clone() };
-        let heard: Vec<_> = self.workers.values().filter(is_live).map(peer).collect();
-        HeartbeatAnswer { beat, members: MemberCount::of(heartbeat.worker, &duties, &heard), now }
+        let live: Vec<_> = self.workers.values().filter(is_live).map(peer).collect();
+        HeartbeatAnswer { beat, members: MemberCount::of(heartbeat.worker, &duties, &live), now }
     }
 
-    fn let_through_what_it_handles(&mut self, worker: WorkerId) {
+    fn let_through_for(&mut self, worker: WorkerId) {
         let Some(row) = self.workers.get(&worker) else { return };
         let gates: Vec<_> = row.card.types.iter().map(Gate::no_handler).collect();
         for gate in gates {
@@ -120,8 +120,8 @@ impl State {
         self.index.held_by(worker).filter_map(fence).collect()
     }
 
-    /// Whether a worker may claim: registered and not declared dead. One whose lease ran out may still come
-    /// back until somebody declares it dead.
+    /// Whether a worker may claim: it is registered and not declared dead. A worker whose lease expired may
+    /// still come back until another process declares it dead.
     pub(super) fn is_alive(&self, worker: WorkerId) -> bool {
         self.workers.get(&worker).is_some_and(|row| !row.declared_dead)
     }
@@ -165,7 +165,7 @@ impl State {
             beats: row.beats,
             expired: row.has_expired(now),
             silent_for: now.since(row.last_heartbeat),
-            // A worker of this engine lives in this process; if that is gone, so is the engine.
+            // A worker of this engine lives in this process; if the process is gone, so is the engine.
             proof: ProofOfLife::None,
             running: self.index.held_count(row.card.id) as u64,
             clock_ahead_micros: row.clock_ahead_micros,

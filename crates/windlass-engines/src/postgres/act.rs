@@ -17,10 +17,10 @@ use windlass_core::queue::Pause;
 
 use super::Store;
 use super::apply::{Live, Moved};
-use super::claim_cursor::{FIRST, Place, before};
+use super::claim_cursor::{FIRST, Position, before};
 use super::conn::Tx;
-use super::counts::{Deltas, Spot};
-use super::gate_cursor::Through;
+use super::counts::{CountedState, Deltas};
+use super::gate_cursor::LetThrough;
 use super::row::{CANCELLED, SUCCEEDED};
 use super::settle::storable;
 use super::store_error::StoreResult;
@@ -33,9 +33,9 @@ impl Store {
         let why = storable(bounded(why, REASON_BYTES_MAX));
         let tx = self.work.begin().await?;
         let answer = self.cancel_in(&tx, id, &why).await;
-        let (answer, moved, asked) = tx.end(answer).await?;
-        self.tell_moved(moved).await;
-        if let Some(fence) = asked {
+        let (answer, moved, requested) = tx.end(answer).await?;
+        self.publish_moved(moved).await;
+        if let Some(fence) = requested {
             self.listeners.tell(&Hint::Cancel(fence));
         }
         Ok(answer)
@@ -55,8 +55,8 @@ impl Store {
             return Ok((answer, Moved::default(), None));
         };
         if live.runs {
-            let asked = self.ask_to_stop(tx, id, why).await?;
-            return Ok((CancelAnswer::Requested, Moved::default(), asked));
+            let requested = self.ask_to_stop(tx, id, why).await?;
+            return Ok((CancelAnswer::Requested, Moved::default(), requested));
         }
         let moved = self.write_moves(tx, now, vec![live.cancelled(why)], &locked.keys).await?;
         Ok((CancelAnswer::Cancelled, moved, None))
@@ -74,7 +74,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let answer = self.retry_in(&tx, id).await;
         let (answer, moved) = tx.end(answer).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         Ok(answer)
     }
 
@@ -160,7 +160,7 @@ impl Store {
         let ended: Vec<_> = letter.type_key().map(|key| (key, id, HolderStage::Ended)).into_iter().collect();
         self.free_keys(tx, &ended, &locked, now).await?;
         let mut deltas = Deltas::default();
-        deltas.moved((&letter.job_type, &letter.queue), Spot::Dead, Spot::Outside);
+        deltas.moved((&letter.job_type, &letter.queue), CountedState::Dead, CountedState::Outside);
         self.add_counts(tx, &deltas).await?;
         Ok(Changed::Done)
     }
@@ -169,7 +169,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let changed = self.set_priority_in(&tx, id, priority).await;
         let (changed, moved) = tx.end(changed).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         Ok(changed)
     }
 
@@ -184,7 +184,7 @@ impl Store {
         tx.query(&self.sql.set_priority, &[number(&id.0), small_number(&level)]).await?;
         let mut moved = Moved { queues: [live.queue.clone()].into(), ..Moved::default() };
         if live.gate.is_none() {
-            moved.put_back.push((live.queue, priority, before(live.due, id)));
+            moved.requeued.push((live.queue, priority, before(live.due, id)));
             self.note_requeued_jobs(tx, &moved).await?;
         }
         Ok((Changed::Done, moved))
@@ -281,9 +281,9 @@ impl Store {
 
     pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(OPEN_BATCH_MAX);
-        let from = self.openings().start(&gate, limit, Moment::now());
-        let Through { mut count, last } = self.let_through_after(&gate, limit, from).await?;
-        self.openings().went(&gate, from, last, Moment::now());
+        let from = self.gate_cursors().start(&gate, limit, Moment::now());
+        let LetThrough { mut count, last } = self.let_through_after(&gate, limit, from).await?;
+        self.gate_cursors().note_end(&gate, from, last, Moment::now());
         if last.is_some() {
             return Ok(BatchDone { changed: count.into(), more: true });
         }
@@ -303,10 +303,15 @@ impl Store {
     }
 
     /// Lets the oldest jobs behind this position through a gate.
-    async fn let_through_after(&self, gate: &Gate, limit: u32, (due, id): Place) -> StoreResult<Through> {
+    async fn let_through_after(
+        &self,
+        gate: &Gate,
+        limit: u32,
+        (due, id): Position,
+    ) -> StoreResult<LetThrough> {
         // Suspects have no gate that could be opened, and operators do not open that of an ordering key.
         if gate.is_suspect() || gate.is_of_ordering_key() {
-            return Ok(Through::default());
+            return Ok(LetThrough::default());
         }
         let (name, limit) = (gate.as_str(), int4(limit));
         // Core's decision on the gate of a job that goes on after it ever crashed.
@@ -315,9 +320,9 @@ impl Store {
         let due = Instant(due);
         let params = [text(&name), small_number(&limit), text(&after_a_crash), instant(&due), number(&id.0)];
         let rows = self.work.get().await?.execute(&self.sql.open_gate, &params).await?;
-        let (mut through, mut moved) = (Through::default(), Moved::default());
-        rows.iter().try_for_each(|row| through.take_in(row, &mut moved))?;
-        self.tell_moved(moved).await;
+        let (mut through, mut moved) = (LetThrough::default(), Moved::default());
+        rows.iter().try_for_each(|row| through.add_row(row, &mut moved))?;
+        self.publish_moved(moved).await;
         Ok(through)
     }
 

@@ -26,7 +26,7 @@ use windlass_core::worker::WorkerId;
 use super::Store;
 use super::claim_cursor::{self, before};
 use super::conn::Tx;
-use super::counts::{Deltas, Spot, Total};
+use super::counts::{CountedState, Deltas, Total};
 use super::key::{LockedKeys, TypeKey};
 use super::ordering_keys::Marked;
 use super::row::{CANCELLED, SUCCEEDED, counters, gate};
@@ -63,12 +63,12 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn spot(&self) -> Spot {
-        if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
+    pub(super) fn counted_state(&self) -> CountedState {
+        if self.runs { CountedState::Running } else { CountedState::waiting(self.due, self.gate.is_some()) }
     }
 
     /// The standing of the job, as completion triggers see it.
-    pub(super) fn stand(&self) -> JobStanding<'_> {
+    pub(super) fn standing(&self) -> JobStanding<'_> {
         match self.runs {
             true => JobStanding::Running,
             false => JobStanding::Waiting { due: self.due, gate: self.gate.as_ref() },
@@ -85,15 +85,15 @@ impl Live {
 
     /// The transition of this job to waiting, at another time or behind another gate.
     pub(super) fn waits(self, due: Timestamp, gate: Option<Gate>) -> Move {
-        let landing = AppliedTransition { counters: self.counters, place: Place::Waiting { due, gate } };
-        Move { live: self, landing, parting: AttemptEnd::default() }
+        let applied = AppliedTransition { counters: self.counters, place: Place::Waiting { due, gate } };
+        Move { live: self, applied, end: AttemptEnd::default() }
     }
 
     /// The transition of this job to cancelled while it waited.
     pub(super) fn cancelled(self, why: &str) -> Move {
-        let landing =
+        let applied =
             AppliedTransition { counters: self.counters, place: Place::Cancelled { why: why.to_owned() } };
-        Move { live: self, landing, parting: AttemptEnd::default() }
+        Move { live: self, applied, end: AttemptEnd::default() }
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) struct EndedAttempt {
     pub(super) output: Option<String>,
 }
 
-/// What goes with the end of a claim, besides the new state of the job.
+/// The data of the end of a claim, besides the new state of the job.
 #[derive(Debug, Default)]
 pub(super) struct AttemptEnd {
     pub(super) attempt: Option<EndedAttempt>,
@@ -126,8 +126,8 @@ pub(super) struct AttemptEnd {
 #[derive(Debug)]
 pub(super) struct Move {
     pub(super) live: Live,
-    pub(super) landing: AppliedTransition,
-    pub(super) parting: AttemptEnd,
+    pub(super) applied: AppliedTransition,
+    pub(super) end: AttemptEnd,
 }
 
 /// Jobs that a transaction has locked, and their keys with them.
@@ -138,14 +138,14 @@ pub(super) struct Locked {
     pub(super) skipped: Vec<JobId>,
 }
 
-/// What moves have to report once they are committed.
+/// The changes that moves have to report once they are committed.
 #[derive(Debug, Default)]
 pub(super) struct Moved {
     /// Queues in which jobs wait again.
     pub(super) queues: BTreeSet<QueueName>,
     /// Requeued jobs: queue, priority, and the position from which a claim has to start in order to meet
     /// them.
-    pub(super) put_back: Vec<(QueueName, Priority, claim_cursor::Place)>,
+    pub(super) requeued: Vec<(QueueName, Priority, claim_cursor::Position)>,
     /// The queue in which a dead job was started over, and is due.
     pub(super) started_over: Option<QueueName>,
     /// Ordering keys whose next job may be released now.
@@ -157,18 +157,18 @@ pub(super) struct Moved {
 impl Moved {
     /// Notes that a job waits again.
     fn wait(&mut self, job: &Move, now: Timestamp) {
-        let Place::Waiting { due, gate } = &job.landing.place else { return };
+        let Place::Waiting { due, gate } = &job.applied.place else { return };
         self.queues.insert(job.live.queue.clone());
         if gate.is_none() && *due <= now {
             let priority = job.live.priority.unwrap_or(Priority::LEAST_URGENT);
-            self.put_back.push((job.live.queue.clone(), priority, before(*due, job.live.id)));
+            self.requeued.push((job.live.queue.clone(), priority, before(*due, job.live.id)));
         }
     }
 
     /// Adds what other moves have to report.
     pub(super) fn add(&mut self, more: Self) {
         self.queues.extend(more.queues);
-        self.put_back.extend(more.put_back);
+        self.requeued.extend(more.requeued);
         self.ordering_key.extend(more.ordering_key);
         self.trigger |= more.trigger;
     }
@@ -248,7 +248,7 @@ impl Store {
         let (mut waiting, mut ended, mut dead) = (Vec::new(), Vec::new(), Vec::new());
         for job in moves {
             count(&job, &mut deltas);
-            match &job.landing.place {
+            match &job.applied.place {
                 Place::Waiting { .. } => {
                     moved.wait(&job, now);
                     waiting.push(job);
@@ -285,10 +285,10 @@ impl Store {
         mut moves: Vec<Move>,
         places: &[Option<Ctid>],
     ) -> StoreResult<(Vec<Fence>, Moved)> {
-        let landed = self.apply_waiting(tx, now, &moves, places).await?;
-        moves.retain(|job| landed.has(job.live.id));
+        let applied_rows = self.apply_waiting(tx, now, &moves, places).await?;
+        moves.retain(|job| applied_rows.has(job.live.id));
         let (mut deltas, mut moved) =
-            (Deltas::default(), Moved { trigger: landed.marked, ..Moved::default() });
+            (Deltas::default(), Moved { trigger: applied_rows.marked, ..Moved::default() });
         for job in &moves {
             count(job, &mut deltas);
             moved.wait(job, now);
@@ -306,12 +306,12 @@ impl Store {
         now: Timestamp,
         moves: &[Move],
         known: &[Option<Ctid>],
-    ) -> StoreResult<Landed> {
+    ) -> StoreResult<AppliedRows> {
         if moves.is_empty() {
-            return Ok(Landed::default());
+            return Ok(AppliedRows::default());
         }
         let common = Common::of(moves, now);
-        let places = moves.iter().map(|job| match &job.landing.place {
+        let places = moves.iter().map(|job| match &job.applied.place {
             Place::Waiting { due, gate } => (Instant(*due), gate.as_ref().map(Gate::to_string)),
             _ => (Instant(job.live.due), None),
         });
@@ -333,7 +333,7 @@ impl Store {
             ctid_cache(&known),
             numbers(&one_of_each_page),
         ];
-        Landed::read(&tx.query(&self.sql.apply_waiting, &params).await?)
+        AppliedRows::read(&tx.query(&self.sql.apply_waiting, &params).await?)
     }
 
     /// Stores ends of jobs. Like `apply_dead`, it returns whether a completion trigger was marked.
@@ -346,7 +346,7 @@ impl Store {
         let mut states = Vec::new();
         let (mut results, mut whys) = (Vec::new(), Vec::new());
         for job in moves {
-            let (state, result, why) = match &job.landing.place {
+            let (state, result, why) = match &job.applied.place {
                 Place::Succeeded { result } => (SUCCEEDED, result.clone(), None),
                 Place::Cancelled { why } => (CANCELLED, None, Some(storable(why.clone()))),
                 Place::Waiting { .. } | Place::Dead { .. } => (CANCELLED, None, None),
@@ -388,7 +388,7 @@ impl Store {
         }
         let common = Common::of(moves, now);
         let attempts = AttemptColumns::of(moves);
-        let why = |job: &Move| match &job.landing.place {
+        let why = |job: &Move| match &job.applied.place {
             Place::Dead { error } => to_json(error),
             _ => String::new(),
         };
@@ -418,7 +418,7 @@ impl Store {
 
     /// Stores the attempts of jobs that go on.
     async fn note_attempts(&self, tx: &Tx, moves: &[Move]) -> StoreResult<()> {
-        let noted = moves.iter().filter_map(|job| Some((job.live.id, job.parting.attempt.as_ref()?)));
+        let noted = moves.iter().filter_map(|job| Some((job.live.id, job.end.attempt.as_ref()?)));
         let noted: Vec<_> = noted.collect();
         self.insert_attempts(tx, &noted).await
     }
@@ -452,13 +452,13 @@ impl Store {
 
     /// Records requeued jobs, so that claims of other processes read there again.
     pub(super) async fn note_requeued_jobs(&self, tx: &Tx, moved: &Moved) -> StoreResult<()> {
-        if moved.put_back.is_empty() {
+        if moved.requeued.is_empty() {
             return Ok(());
         }
-        let queues: Vec<_> = moved.put_back.iter().map(|(queue, _, _)| queue.as_str()).collect();
+        let queues: Vec<_> = moved.requeued.iter().map(|(queue, _, _)| queue.as_str()).collect();
         let priorities: Vec<i16> =
-            moved.put_back.iter().map(|(_, priority, _)| priority.level().into()).collect();
-        let due: Vec<_> = moved.put_back.iter().map(|(_, _, (due, _))| Instant(*due)).collect();
+            moved.requeued.iter().map(|(_, priority, _)| priority.level().into()).collect();
+        let due: Vec<_> = moved.requeued.iter().map(|(_, _, (due, _))| Instant(*due)).collect();
         let params = [texts(&queues), levels(&priorities), instants(&due)];
         tx.query(&self.sql.note_requeued_jobs, &params).await?;
         Ok(())
@@ -466,15 +466,15 @@ impl Store {
 
     /// Reports moves in this process, once they are committed, and releases the next jobs of their ordering
     /// keys.
-    pub(super) async fn tell_moved(&self, moved: Moved) {
-        self.tell_put_back(&moved);
-        self.go_on_with(&moved.ordering_key, |_| true).await;
+    pub(super) async fn publish_moved(&self, moved: Moved) {
+        self.publish_requeued(&moved);
+        self.advance_keys(&moved.ordering_key, |_| true).await;
     }
 
-    pub(super) fn tell_put_back(&self, moved: &Moved) {
-        self.claim_cursors().put_back(&moved.put_back, Moment::now(), self.estimated_now());
+    pub(super) fn publish_requeued(&self, moved: &Moved) {
+        self.claim_cursors().requeued(&moved.requeued, Moment::now(), self.estimated_now());
         if let Some(queue) = &moved.started_over {
-            self.claim_cursors().told_lines(queue);
+            self.claim_cursors().notified_of_unknown_key(queue);
         }
         for queue in &moved.queues {
             self.listeners.tell(&Hint::Queue(queue.clone()));
@@ -485,15 +485,15 @@ impl Store {
 
 fn count(job: &Move, deltas: &mut Deltas) {
     let kind = (&job.live.job_type, &job.live.queue);
-    let (to, total) = match &job.landing.place {
+    let (to, total) = match &job.applied.place {
         Place::Waiting { due, gate } => {
-            (Spot::waiting(*due, gate.is_some()), job.parting.is_retry.then_some(Total::Retried))
+            (CountedState::waiting(*due, gate.is_some()), job.end.is_retry.then_some(Total::Retried))
         }
-        Place::Succeeded { .. } => (Spot::Outside, Some(Total::Succeeded)),
-        Place::Cancelled { .. } => (Spot::Outside, Some(Total::Cancelled)),
-        Place::Dead { .. } => (Spot::Dead, Some(Total::Dead)),
+        Place::Succeeded { .. } => (CountedState::Outside, Some(Total::Succeeded)),
+        Place::Cancelled { .. } => (CountedState::Outside, Some(Total::Cancelled)),
+        Place::Dead { .. } => (CountedState::Dead, Some(Total::Dead)),
     };
-    deltas.moved(kind, job.live.spot(), to);
+    deltas.moved(kind, job.live.counted_state(), to);
     if let Some(total) = total {
         deltas.total(kind, total);
     }
@@ -508,23 +508,23 @@ fn one_of_each_page(ids: &[i64], known: &[Option<Ctid>]) -> Vec<i64> {
 
 /// The answer of `apply_waiting`.
 #[derive(Debug, Default)]
-struct Landed {
+struct AppliedRows {
     /// Whether a completion trigger was marked.
     marked: bool,
     /// Which jobs were written; nothing if all were.
-    these: Option<HashSet<i64>>,
+    ids: Option<HashSet<i64>>,
 }
 
-impl Landed {
+impl AppliedRows {
     fn read(rows: &[Row]) -> StoreResult<Self> {
-        let Some(row) = rows.first() else { return Ok(Self { marked: false, these: Some(HashSet::new()) }) };
+        let Some(row) = rows.first() else { return Ok(Self { marked: false, ids: Some(HashSet::new()) }) };
         let (marked, all): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-        let these = if all { None } else { Some(row.try_get::<_, Vec<i64>>(2)?.into_iter().collect()) };
-        Ok(Self { marked, these })
+        let ids = if all { None } else { Some(row.try_get::<_, Vec<i64>>(2)?.into_iter().collect()) };
+        Ok(Self { marked, ids })
     }
 
     fn has(&self, job: JobId) -> bool {
-        self.these.as_ref().is_none_or(|these| these.contains(&job.0))
+        self.ids.as_ref().is_none_or(|ids| ids.contains(&job.0))
     }
 }
 

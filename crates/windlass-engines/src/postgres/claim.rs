@@ -18,13 +18,13 @@ use windlass_core::settle::{AttemptReport, Settlement, Transition};
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::claim_cursor::{Place, Scope};
-use super::claim_outcome::{ClaimOutcome, place_in, read_claimed};
+use super::claim_cursor::{Position, Scope};
+use super::claim_outcome::{ClaimOutcome, position_in, read_claimed};
 use super::claim_ranges::ClaimRanges;
 use super::conn::Tx;
 use super::fairness_keys::Turns;
-use super::inflight_claims::Turn;
-use super::peek::{Look, open_scopes, read_outlook, unknown};
+use super::inflight_claims::InFlightClaim;
+use super::peek::{PeekParams, open_scopes, read_peek, unknown};
 use super::row::{Reading, read_job};
 use super::sql::JOB_COLUMNS;
 use super::store_error::{StoreError, StoreResult};
@@ -44,7 +44,7 @@ const ROUNDS_ALONE: u32 = 20;
 const PASSES_MAX: u32 = 5;
 
 /// A full claim of at least this number of jobs skips the look-ahead query most of the time.
-const OUTLOOK_SPARED_FROM: usize = 32;
+const PEEK_SKIPPED_FROM: usize = 32;
 
 /// The columns before the job in the answer of `claim`: version, now, alive, and the late jobs.
 pub(super) const FIRST_JOB_COLUMN: usize = 4;
@@ -70,29 +70,29 @@ impl Store {
     async fn try_claim(&self, request: &ClaimRequest) -> StoreResult<Option<ClaimAnswer>> {
         let catalogue = self.catalogue();
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
-        let (brought, ahead) = match request.suspects {
+        let (outcome, ahead) = match request.suspects {
             _ if open.is_empty() || request.limit == 0 => {
-                (self.bring_nothing(request, &catalogue).await?, None)
+                (self.claim_nothing(request, &catalogue).await?, None)
             }
             Suspects::LeaveOut => self.claim_ordinary(request, &open, &catalogue).await?,
             Suspects::One { crashes_max } => {
                 (self.claim_suspect(request, &open, &catalogue, crashes_max).await?, None)
             }
         };
-        let (readings, at) = match brought {
+        let (readings, at) = match outcome {
             ClaimOutcome::Stale => return Ok(None),
             ClaimOutcome::WorkerDead => return Ok(Some(ClaimAnswer::WorkerDead)),
             ClaimOutcome::Jobs { readings, at, .. } => (readings, at),
         };
         let has_jobs = !readings.is_empty();
-        let told = self.tell_claimed(readings, request, &catalogue, &open, (at, ahead)).await;
-        told.map(Some).map_err(|fault| if has_jobs { fault.after_write() } else { fault })
+        let answer = self.answer_claimed(readings, request, &catalogue, &open, (at, ahead)).await;
+        answer.map(Some).map_err(|fault| if has_jobs { fault.after_write() } else { fault })
     }
 
     /// Hands out the claimed jobs, and reports what lies ahead. The claim is committed by now: an error
     /// here must not say that nothing happened, or a live worker that does not know of its jobs would hold
     /// them.
-    async fn tell_claimed(
+    async fn answer_claimed(
         &self,
         readings: Vec<(bool, Reading)>,
         request: &ClaimRequest,
@@ -101,13 +101,13 @@ impl Store {
         (at, ahead): (Timestamp, Option<NextDue>),
     ) -> StoreResult<ClaimAnswer> {
         let jobs = self.claimed(readings, request, catalogue, (at, at)).await?;
-        self.learn_fairness_keys(&jobs, catalogue).await;
+        self.record_fairness_keys(&jobs, catalogue).await;
         let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
-        self.is_flowing.store(is_spared, Ordering::Relaxed);
-        let peek = self.outlook_after(request, catalogue, open, is_spared, ahead).await;
+        let skips_peek = is_full && jobs.len() >= PEEK_SKIPPED_FROM;
+        self.is_flowing.store(skips_peek, Ordering::Relaxed);
+        let peek = self.peek_after(request, catalogue, open, skips_peek, ahead).await;
         let peek = if jobs.is_empty() { peek? } else { peek.unwrap_or_else(|fault| unknown(&fault)) };
-        self.note_appetite(request, is_full, peek);
+        self.note_idle(request, is_full, peek);
         Ok(ClaimAnswer::Claimed { jobs, peek })
     }
 
@@ -132,12 +132,12 @@ impl Store {
             jobs.extend(self.claimed(vec![(boosted, reading)], request, &catalogue, times).await?);
         }
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
-        let peek = self.outlook_after(request, &catalogue, &open, false, None).await;
+        let peek = self.peek_after(request, &catalogue, &open, false, None).await;
         Ok(ClaimAnswer::Claimed { jobs, peek: peek.unwrap_or_else(|fault| unknown(&fault)) })
     }
 
     /// Answers a claim that asks for no jobs; the worker may have to be notified that it is dead.
-    async fn bring_nothing(
+    async fn claim_nothing(
         &self,
         request: &ClaimRequest,
         catalogue: &Catalogue,
@@ -165,11 +165,12 @@ impl Store {
     ) -> StoreResult<(ClaimOutcome, Option<NextDue>)> {
         let boosted = self.boosting(request, open).await;
         for scope in open.iter().filter(|scope| catalogue.has_fairness_keys(&scope.queue)) {
-            self.refresh_lines(scope).await;
+            self.refresh_fairness_keys(scope).await;
         }
-        let turn = Turn::take(self, open);
+        let in_flight = InFlightClaim::begin(self, open);
         let room = request.limit.min(CLAIM_BATCH_MAX);
-        let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by, ahead: None };
+        let mut left =
+            Left { room, boosted, spent: false, skips_locked: in_flight.skips_locked, ahead: None };
         let (mut all, mut passed) = (ClaimOutcome::nothing(self.estimated_now()), HashSet::new());
         let mut passes = 0..PASSES_MAX;
         for round in 0..ROUNDS_MAX {
@@ -178,7 +179,7 @@ impl Store {
             all = all.and(next.map_err(|fault| if has_jobs { fault.after_write() } else { fault })?);
             let late = all.take_late();
             if late.is_empty() {
-                if !all.has_jobs() && self.finds_what_was_told_of(open).await? {
+                if !all.has_jobs() && self.finds_notified_jobs(open).await? {
                     continue;
                 }
                 break;
@@ -187,12 +188,12 @@ impl Store {
             let ended = ended.map_err(|fault| if all.has_jobs() { fault.after_write() } else { fault })?;
             // A job that cannot be cancelled would be met again and again, and no job behind it.
             let is_stuck =
-                ended == 0 && (passes.next().is_none() || !self.pass_by(open, late, &mut passed).await);
+                ended == 0 && (passes.next().is_none() || !self.skip_stuck(open, late, &mut passed).await);
             if left.room == 0 || is_stuck {
                 break;
             }
         }
-        turn.end_well();
+        in_flight.finish();
         Ok((all, left.ahead))
     }
 
@@ -221,17 +222,17 @@ impl Store {
         {
             let order = self.order(scope, left.boosted);
             if order.iter().all(|range| !range.boosted) {
-                let ask = Ask { request, scope, version: catalogue.version };
-                let (rows, ahead) = ask.plainly(self, *left, &self.spans(scope, &order)).await?;
+                let queue_claim = QueueClaim { request, scope, version: catalogue.version };
+                let (rows, ahead) = queue_claim.plainly(self, *left, &self.ranges(scope, &order)).await?;
                 left.ahead = ahead;
                 left.took(count_taken(&rows)?, false);
-                return self.brought(&rows, scope, catalogue, &order, None);
+                return self.read_outcome(&rows, scope, catalogue, &order, None);
             }
         }
         left.ahead = None;
         let tx = self.work.begin().await?;
-        let brought = self.claim_in_turns(&tx, request, open, catalogue, left).await;
-        tx.end(brought).await
+        let outcome = self.claim_in_turns(&tx, request, open, catalogue, left).await;
+        tx.end(outcome).await
     }
 
     /// Claims from queue after queue, and in each from group after group of ranges that do not overlap.
@@ -248,11 +249,11 @@ impl Store {
             if left.room == 0 {
                 break;
             }
-            let ask = Ask { request, scope, version: catalogue.version };
+            let queue_claim = QueueClaim { request, scope, version: catalogue.version };
             let order = self.order(scope, left.boosted);
             let mut turns = catalogue.has_fairness_keys(&scope.queue).then(Turns::default);
-            let rows = ask.in_turns(self, tx, left, &order, turns.as_mut()).await?;
-            all = all.and(self.brought(&rows, scope, catalogue, &order, turns.as_ref())?);
+            let rows = queue_claim.in_turns(self, tx, left, &order, turns.as_mut()).await?;
+            all = all.and(self.read_outcome(&rows, scope, catalogue, &order, turns.as_ref())?);
             if has_late(&rows)? {
                 break;
             }
@@ -270,19 +271,19 @@ impl Store {
     }
 
     /// The claim ranges as the statement takes them, each from where the last claim ended.
-    pub(super) fn spans(&self, scope: &Scope, order: &[ClaimRange]) -> ClaimRanges {
+    pub(super) fn ranges(&self, scope: &Scope, order: &[ClaimRange]) -> ClaimRanges {
         let mut claim_cursors = self.claim_cursors();
         let cursors = claim_cursors.of(scope, Moment::now());
-        let mut spans = ClaimRanges::default();
+        let mut ranges = ClaimRanges::default();
         for range in order {
             let start = cursors.start(range.priority, Moment::now());
-            spans.push(range, start);
+            ranges.push(range, start);
         }
-        spans
+        ranges
     }
 
     /// Reads the answer of a claim statement, and advances the claim cursors.
-    fn brought(
+    fn read_outcome(
         &self,
         rows: &[Row],
         scope: &Scope,
@@ -308,7 +309,7 @@ impl Store {
             }
         }
         self.note_ctids(rows, FIRST_JOB_COLUMN, FIRST_JOB_COLUMN + JOB_COLUMNS + 1)?;
-        readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
+        readings.sort_by_cached_key(|(boosted, reading)| position_in(order, *boosted, reading));
         match turns {
             None => self.note_progress(scope, readings.iter().map(|(_, reading)| reading)),
             Some(turns) => turns.put_in_order(&mut readings),
@@ -323,11 +324,12 @@ impl Store {
     }
 
     fn note_progress<'a>(&self, scope: &Scope, readings: impl Iterator<Item = &'a Reading>) {
-        let mut by_priority: [Option<(u64, Place)>; 11] = [None; 11];
+        let mut by_priority: [Option<(u64, Position)>; 11] = [None; 11];
         for Reading { job, .. } in readings {
-            let place = (job.due, job.id);
-            let lane = &mut by_priority[usize::from(job.priority.level())];
-            *lane = Some(lane.map_or((1, place), |(count, last)| (count + 1, last.max(place))));
+            let position = (job.due, job.id);
+            let taken_here = &mut by_priority[usize::from(job.priority.level())];
+            *taken_here =
+                Some(taken_here.map_or((1, position), |(count, last)| (count + 1, last.max(position))));
         }
         let now = Moment::now();
         let mut claim_cursors = self.claim_cursors();
@@ -351,7 +353,7 @@ impl Store {
         let (worker, token) = (Bits::from(request.worker), Bits::from(request.token));
         let crashes_max = int4(crashes_max);
         let conn = self.work.get().await?;
-        let mut brought = ClaimOutcome::Stale;
+        let mut outcome = ClaimOutcome::Stale;
         for scope in open {
             let (types, queue) = (type_texts(scope), scope.queue.as_str());
             let params = [
@@ -364,12 +366,12 @@ impl Store {
                 small_number(&crashes_max),
             ];
             let rows = conn.execute(&self.sql.claim_suspect, &params).await?;
-            brought = self.brought(&rows, scope, catalogue, &[], None)?;
-            if !matches!(&brought, ClaimOutcome::Jobs { readings, .. } if readings.is_empty()) {
+            outcome = self.read_outcome(&rows, scope, catalogue, &[], None)?;
+            if !matches!(&outcome, ClaimOutcome::Jobs { readings, .. } if readings.is_empty()) {
                 break;
             }
         }
-        Ok(brought)
+        Ok(outcome)
     }
 
     /// Builds the claimed jobs from rows. They were claimed at one time and are handed out at another.
@@ -399,14 +401,14 @@ impl Store {
         }
         self.remember_claimed(request.worker, since, &jobs);
         if !damaged.is_empty() {
-            self.give_up_damaged(damaged).await?;
+            self.bury_damaged(damaged).await?;
         }
         Ok(jobs)
     }
 
     /// Moves damaged jobs to the dead-letter queue. A job that is so damaged that no statement can move it
     /// stays with this worker, and keeps no other job waiting.
-    async fn give_up_damaged(&self, damaged: Vec<Settlement>) -> StoreResult<()> {
+    async fn bury_damaged(&self, damaged: Vec<Settlement>) -> StoreResult<()> {
         match self.settle_in_parts(&damaged).await {
             Err(StoreError::Engine(EngineError::Refused(why))) => {
                 tracing::error!(
@@ -415,19 +417,19 @@ impl Store {
                 );
                 Ok(())
             }
-            given_up => given_up.map(drop),
+            buried => buried.map(drop),
         }
     }
 }
 
-/// What a claim may still take, whether its token is written, and whether it skips rows that were ever
-/// locked.
+/// The rest of a claim: how much it may still take, whether its token has claimed jobs, and whether it skips
+/// rows that were ever locked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Left {
     pub(super) room: u32,
     boosted: u32,
     pub(super) spent: bool,
-    pub(super) passes_by: bool,
+    pub(super) skips_locked: bool,
     /// The peek that was sent together with the last statement, if there was one.
     ahead: Option<NextDue>,
 }
@@ -445,13 +447,13 @@ impl Left {
 }
 
 /// A claim of one queue.
-pub(super) struct Ask<'a> {
+pub(super) struct QueueClaim<'a> {
     pub(super) request: &'a ClaimRequest,
     pub(super) scope: &'a Scope,
     version: i64,
 }
 
-impl Ask<'_> {
+impl QueueClaim<'_> {
     /// Claims with one statement. Unless a backlog flows, the look-ahead query follows it at once. So a
     /// caller that waits for a job need not wait for a second round trip: the server looks ahead as soon as
     /// the claim is done.
@@ -459,29 +461,30 @@ impl Ask<'_> {
         &self,
         store: &Store,
         left: Left,
-        spans: &ClaimRanges,
+        ranges: &ClaimRanges,
     ) -> StoreResult<(Vec<Row>, Option<NextDue>)> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue, room) = (type_texts(self.scope), self.scope.queue.as_str(), int4(left.room));
         let head = self.head(&now, &worker, &token, &queue, &types, &room, &false, &left.spent);
-        let params: Vec<_> = head.into_iter().chain(spans.params()).chain([flag(&left.passes_by)]).collect();
+        let params: Vec<_> =
+            head.into_iter().chain(ranges.params()).chain([flag(&left.skips_locked)]).collect();
         let conn = store.work.get().await?;
         if store.is_flowing.load(Ordering::Relaxed) || !conn.may_follow() {
             return Ok((conn.execute(&store.sql.claim, &params).await?, None));
         }
-        let look = Look::of(store, self.scope);
+        let peek_params = PeekParams::of(store, self.scope);
         conn.prepare(&store.sql.claim, &params).await?;
-        conn.prepare(&store.sql.look_ahead, &look.params()).await?;
-        let look_params = look.params();
+        conn.prepare(&store.sql.look_ahead, &peek_params.params()).await?;
+        let peek_values = peek_params.params();
         let (rows, ahead) = tokio::join!(
             biased;
             conn.execute(&store.sql.claim, &params),
-            conn.query(&store.sql.look_ahead, &look_params),
+            conn.query(&store.sql.look_ahead, &peek_values),
         );
         let rows = rows?;
         let ahead = match ahead {
-            Ok(ahead) => ahead.first().and_then(|row| read_outlook(row).ok()),
+            Ok(ahead) => ahead.first().and_then(|row| read_peek(row).ok()),
             // The claimed jobs do not wait for a second try.
             Err(fault) if count_taken(&rows)? > 0 => Some(unknown(&fault)),
             Err(_) => None,
@@ -517,10 +520,11 @@ impl Ask<'_> {
                 }
                 continue;
             }
-            let spans = store.spans(self.scope, group);
+            let ranges = store.ranges(self.scope, group);
             let head = self.head(&now, &worker, &token, &queue, &types, &limit, &boosted, &left.spent);
-            let passes_by = left.passes_by;
-            let params: Vec<_> = head.into_iter().chain(spans.params()).chain([flag(&passes_by)]).collect();
+            let skips_locked = left.skips_locked;
+            let params: Vec<_> =
+                head.into_iter().chain(ranges.params()).chain([flag(&skips_locked)]).collect();
             let rows = tx.query(&store.sql.claim, &params).await?;
             left.took(count_taken(&rows)?, boosted);
             let met_late = has_late(&rows)?;
@@ -562,10 +566,10 @@ impl Ask<'_> {
     }
 }
 
-impl Ask<'_> {
+impl QueueClaim<'_> {
     /// Whether the statement tried to claim jobs: it did not if the worker is dead, or if another process
     /// has changed the catalogue.
-    pub(super) fn was_let_in(&self, rows: &[Row]) -> StoreResult<bool> {
+    pub(super) fn tried_to_claim(&self, rows: &[Row]) -> StoreResult<bool> {
         let Some(first) = rows.first() else { return Ok(false) };
         Ok(first.try_get::<_, bool>(2)? && first.try_get::<_, i64>(0)? == self.version)
     }

@@ -35,21 +35,21 @@ const BEHIND_A_LITTLE: (Duration, u64) = (Duration::from_millis(250), 100);
 
 /// The result of a scan is valid for this long by the store's clock; boosting counts in steps of ten
 /// minutes.
-const HEADS_GOOD_FOR: Duration = Duration::from_secs(30);
+const SCAN_VALID_FOR: Duration = Duration::from_secs(30);
 
 /// A position in the order of one priority: a due time and a job id.
-pub(super) type Place = (Timestamp, JobId);
+pub(super) type Position = (Timestamp, JobId);
 
 /// The position before every job.
-pub(super) const FIRST: Place = (Timestamp::from_micros(i64::MIN), JobId(0));
+pub(super) const FIRST: Position = (Timestamp::from_micros(i64::MIN), JobId(0));
 
 /// The position from which a claim has to start in order to meet this job next.
-pub(super) fn before(due: Timestamp, id: JobId) -> Place {
+pub(super) fn before(due: Timestamp, id: JobId) -> Position {
     (due, JobId(id.0.saturating_sub(1)))
 }
 
 /// The position from which a claim has to start in order to meet all jobs of this instant.
-pub(super) fn before_all(due: Timestamp) -> Place {
+pub(super) fn before_all(due: Timestamp) -> Position {
     (due, JobId(0))
 }
 
@@ -63,19 +63,19 @@ pub(super) struct Scope {
 
 /// The claim cursors of all scopes.
 #[derive(Debug, Default)]
-pub(super) struct ClaimCursors(HashMap<Scope, Cursor>);
+pub(super) struct ClaimCursors(HashMap<Scope, ScopeCursors>);
 
 /// The claim cursors of one scope, by priority.
 #[derive(Debug, Default)]
-pub(super) struct Cursor {
-    cursors: [Lane; 11],
+pub(super) struct ScopeCursors {
+    cursors: [ClaimCursor; 11],
     /// The claims of this scope that are in flight.
     pub(super) in_flight: InFlight,
     used_at: Option<Moment>,
     /// Whether another process has notified this one of jobs that no claim has found yet.
     notified: bool,
     /// When a scan last started at the very front, by the store's clock.
-    looked_at: Option<Timestamp>,
+    scanned_at: Option<Timestamp>,
     /// The last peek, and when it was made.
     peek: Option<(NextDue, Moment)>,
     /// The claim cursors of the fairness keys, which take turns.
@@ -83,50 +83,50 @@ pub(super) struct Cursor {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
-    base: Place,
-    recent: VecDeque<Mark>,
+pub(super) struct ClaimCursor {
+    base: Position,
+    recent: VecDeque<Snapshot>,
     taken: u64,
     /// The first due time of the waiting jobs, as far as scans have seen.
     head: Option<Timestamp>,
     /// When a job was last requeued here.
-    put_back_at: Option<Moment>,
+    requeued_at: Option<Moment>,
 }
 
-impl Default for Lane {
+impl Default for ClaimCursor {
     fn default() -> Self {
-        Self { base: FIRST, recent: VecDeque::new(), taken: 0, head: None, put_back_at: None }
+        Self { base: FIRST, recent: VecDeque::new(), taken: 0, head: None, requeued_at: None }
     }
 }
 
 /// How many jobs had been claimed, and up to which position, at some moment.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
-    place: Place,
+struct Snapshot {
+    position: Position,
     taken: u64,
     at: Moment,
 }
 
 impl ClaimCursors {
     /// The claim cursors of a scope.
-    pub(super) fn of(&mut self, scope: &Scope, now: Moment) -> &mut Cursor {
+    pub(super) fn of(&mut self, scope: &Scope, now: Moment) -> &mut ScopeCursors {
         let cursors = self.0.entry(scope.clone()).or_default();
         cursors.used_at = Some(now);
         cursors
     }
 
     /// Moves the cursors back to requeued jobs, so that claims that have read past them read there again.
-    pub(super) fn put_back(
+    pub(super) fn requeued(
         &mut self,
-        places: &[(QueueName, Priority, Place)],
+        positions: &[(QueueName, Priority, Position)],
         now: Moment,
         by_store: Timestamp,
     ) {
-        for (queue, priority, place) in places {
+        for (queue, priority, position) in positions {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
             of_queue.for_each(|(_, cursors)| {
-                cursors.lane(*priority).put_back(*place, now);
-                cursors.lines.put_back(*priority, *place, by_store);
+                cursors.cursor(*priority).requeued(*position, now);
+                cursors.lines.requeued(*priority, *position, by_store);
             });
         }
     }
@@ -134,37 +134,41 @@ impl ClaimCursors {
     /// Moves the cursors back to jobs that other processes have requeued and recorded. The rows in between
     /// may bear the mark of a lock that no transaction holds any more, so the next claim tries all of them.
     /// A row that this process has requeued bears at most the lock mark of its own writer.
-    pub(super) fn put_back_by_others(
+    pub(super) fn requeued_by_others(
         &mut self,
-        places: &[(QueueName, Priority, Place)],
+        positions: &[(QueueName, Priority, Position)],
         now: Moment,
         by_store: Timestamp,
     ) {
-        self.put_back(places, now, by_store);
-        let is_named = |scope: &Scope| places.iter().any(|(queue, ..)| *queue == scope.queue);
+        self.requeued(positions, now, by_store);
+        let is_named = |scope: &Scope| positions.iter().any(|(queue, ..)| *queue == scope.queue);
         let named = self.0.iter_mut().filter(|(scope, _)| is_named(scope));
         named.for_each(|(_, cursors)| cursors.in_flight.scan_all());
     }
 
     /// Moves the cursors past jobs that can neither be claimed nor ended, so that claims go on behind them.
-    pub(super) fn pass_by(&mut self, scopes: &[Scope], places: &[(QueueName, Priority, Line, Place)]) {
-        for (queue, priority, line, place) in places {
+    pub(super) fn skip_stuck(
+        &mut self,
+        scopes: &[Scope],
+        positions: &[(QueueName, Priority, Line, Position)],
+    ) {
+        for (queue, priority, line, position) in positions {
             for scope in scopes.iter().filter(|scope| scope.queue == *queue) {
                 let Some(cursors) = self.0.get_mut(scope) else { continue };
-                cursors.lane(*priority).follow(*place);
-                cursors.lines.pass_by(*priority, line, *place);
+                cursors.cursor(*priority).follow(*position);
+                cursors.lines.skip_stuck(*priority, line, *position);
             }
         }
     }
 
     /// Notes that a job waits again in a queue, under an unknown fairness key.
-    pub(super) fn told_lines(&mut self, queue: &QueueName) {
+    pub(super) fn notified_of_unknown_key(&mut self, queue: &QueueName) {
         let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
-        of_queue.for_each(|(_, cursors)| cursors.lines.told());
+        of_queue.for_each(|(_, cursors)| cursors.lines.notify());
     }
 
     /// Adds fairness keys that have something due.
-    pub(super) fn found_lines(&mut self, found: &NewLines) {
+    pub(super) fn found_fairness_keys(&mut self, found: &NewLines) {
         for (queue, priority, line) in found {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
             of_queue.for_each(|(_, cursors)| cursors.lines.found(*priority, line.clone()));
@@ -180,7 +184,7 @@ impl ClaimCursors {
 
     /// Returns whether these scopes were notified of jobs, and clears the note. A claim of them found
     /// nothing.
-    pub(super) fn take_told(&mut self, scopes: &[Scope]) -> bool {
+    pub(super) fn take_notified(&mut self, scopes: &[Scope]) -> bool {
         let mut is_any = false;
         for scope in scopes {
             let cursors = self.0.get_mut(scope);
@@ -190,19 +194,14 @@ impl ClaimCursors {
     }
 
     /// Notes the time of a scan from the very front whose result is about to be stored.
-    pub(super) fn looked(&mut self, scope: &Scope, at: Timestamp) {
+    pub(super) fn scanned(&mut self, scope: &Scope, at: Timestamp) {
         if let Some(cursors) = self.0.get_mut(scope) {
-            cursors.looked_at = Some(at);
+            cursors.scanned_at = Some(at);
         }
     }
 
     /// Returns the joined peek of all these scopes, if each was made within this time.
-    pub(super) fn remembered_outlook(
-        &self,
-        scopes: &[Scope],
-        now: Moment,
-        within: Duration,
-    ) -> Option<NextDue> {
+    pub(super) fn cached_peek(&self, scopes: &[Scope], now: Moment, within: Duration) -> Option<NextDue> {
         let remembered = |scope: &Scope| {
             let (peek, at) = self.0.get(scope)?.peek?;
             (now.duration_since(at) <= within).then_some(peek)
@@ -211,7 +210,7 @@ impl ClaimCursors {
     }
 
     /// Remembers a peek of each scope.
-    pub(super) fn remember_outlooks(&mut self, scopes: &[Scope], ahead: &[NextDue], now: Moment) {
+    pub(super) fn cache_peeks(&mut self, scopes: &[Scope], ahead: &[NextDue], now: Moment) {
         for (scope, peek) in scopes.iter().zip(ahead) {
             if let Some(cursors) = self.0.get_mut(scope) {
                 cursors.peek = Some((*peek, now));
@@ -221,7 +220,8 @@ impl ClaimCursors {
 
     /// The scopes that were claimed from within this time.
     pub(super) fn in_use(&self, now: Moment, within: Duration) -> Vec<Scope> {
-        let is_used = |cursors: &Cursor| cursors.used_at.is_some_and(|at| now.duration_since(at) <= within);
+        let is_used =
+            |cursors: &ScopeCursors| cursors.used_at.is_some_and(|at| now.duration_since(at) <= within);
         self.0.iter().filter(|(_, cursors)| is_used(cursors)).map(|(scope, _)| scope.clone()).collect()
     }
 
@@ -232,17 +232,22 @@ impl ClaimCursors {
 
     /// Takes the first waiting job that a scan from the very front found in a priority: claims start no
     /// later than there.
-    pub(super) fn saw(&mut self, scope: &Scope, priority: Priority, first: Option<&(Place, Option<String>)>) {
+    pub(super) fn found_first(
+        &mut self,
+        scope: &Scope,
+        priority: Priority,
+        first: Option<&(Position, Option<String>)>,
+    ) {
         let Some(cursors) = self.0.get_mut(scope) else { return };
-        let lane = cursors.lane(priority);
-        lane.head = first.map(|((due, _), _)| *due);
-        let Some((place @ (due, id), fairness_key)) = first else { return };
-        if lane.rewind(before(*due, *id)) {
+        let cursor = cursors.cursor(priority);
+        cursor.head = first.map(|((due, _), _)| *due);
+        let Some((position @ (due, id), fairness_key)) = first else { return };
+        if cursor.rewind(before(*due, *id)) {
             // The row that was missed may bear the mark of a lock that no transaction holds any more.
             cursors.in_flight.scan_all();
         }
         // Rows that claims of other fairness keys have missed are found by the scan for fairness keys.
-        cursors.lines.saw(priority, *place, fairness_key.as_deref());
+        cursors.lines.found_first(priority, *position, fairness_key.as_deref());
     }
 }
 
@@ -262,30 +267,32 @@ impl ClaimCursors {
         &mut self,
         scope: &Scope,
         priority: Priority,
-        first: Option<Place>,
-        look: FullScan,
+        first: Option<Position>,
+        scan: FullScan,
     ) {
         let Some(cursors) = self.0.get_mut(scope) else { return };
-        let latest = (look.at.minus(BEHIND_FOR), JobId(0));
+        let latest = (scan.at.minus(BEHIND_FOR), JobId(0));
         let before_first = first.map(|(due, id)| before(due, id));
-        cursors.lane(priority).advance(before_first.map_or(latest, |place| place.min(latest)), look.began);
+        cursors
+            .cursor(priority)
+            .advance(before_first.map_or(latest, |position| position.min(latest)), scan.began);
     }
 }
 
-impl Cursor {
-    fn lane(&mut self, priority: Priority) -> &mut Lane {
+impl ScopeCursors {
+    fn cursor(&mut self, priority: Priority) -> &mut ClaimCursor {
         &mut self.cursors[usize::from(priority.level())]
     }
 
     /// The position at which a claim of a priority starts.
-    pub(super) fn start(&mut self, priority: Priority, now: Moment) -> Place {
-        self.lane(priority).start(now)
+    pub(super) fn start(&mut self, priority: Priority, now: Moment) -> Position {
+        self.cursor(priority).start(now)
     }
 
     /// Whether the last scan is so recent that its first due times still say which jobs have waited for
     /// long.
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
-        self.looked_at.is_some_and(|at| now.since(at) <= HEADS_GOOD_FOR && at <= now)
+        self.scanned_at.is_some_and(|at| now.since(at) <= SCAN_VALID_FOR && at <= now)
     }
 
     /// The first due time of a priority, as far as scans have seen.
@@ -294,71 +301,71 @@ impl Cursor {
     }
 
     /// Notes that a claim took this number of jobs of a priority, the last of them at this position.
-    pub(super) fn took(&mut self, priority: Priority, count: u64, last: Place, now: Moment) {
-        self.lane(priority).took(count, last, now);
+    pub(super) fn took(&mut self, priority: Priority, count: u64, last: Position, now: Moment) {
+        self.cursor(priority).took(count, last, now);
     }
 
     /// Moves the cursor of a priority up to the position that the claims of all its fairness keys have read
     /// past.
     pub(super) fn follow_lines(&mut self, priority: Priority, now: Moment) {
-        if let Some(place) = self.lines.behind_all(priority, now) {
-            self.lane(priority).follow(place);
+        if let Some(position) = self.lines.behind_all(priority, now) {
+            self.cursor(priority).follow(position);
         }
     }
 }
 
-impl Lane {
-    pub(super) fn took(&mut self, count: u64, last: Place, now: Moment) {
+impl ClaimCursor {
+    pub(super) fn took(&mut self, count: u64, last: Position, now: Moment) {
         self.taken += count;
-        if last > self.base && self.recent.back().is_none_or(|mark| last > mark.place) {
-            self.recent.push_back(Mark { place: last, taken: self.taken, at: now });
+        if last > self.base && self.recent.back().is_none_or(|snapshot| last > snapshot.position) {
+            self.recent.push_back(Snapshot { position: last, taken: self.taken, at: now });
         }
     }
 
-    pub(super) fn follow(&mut self, to: Place) {
+    pub(super) fn follow(&mut self, to: Position) {
         self.base = self.base.max(to);
-        while self.recent.front().is_some_and(|mark| mark.place <= self.base) {
+        while self.recent.front().is_some_and(|snapshot| snapshot.position <= self.base) {
             self.recent.pop_front();
         }
     }
 
-    pub(super) fn start(&mut self, now: Moment) -> Place {
-        while let Some(mark) = self.recent.front() {
-            let (ago, rows) = (now.duration_since(mark.at), self.taken - mark.taken);
+    pub(super) fn start(&mut self, now: Moment) -> Position {
+        while let Some(snapshot) = self.recent.front() {
+            let (ago, rows) = (now.duration_since(snapshot.at), self.taken - snapshot.taken);
             let is_a_little_past = ago >= BEHIND_A_LITTLE.0 && rows >= BEHIND_A_LITTLE.1;
             let is_past = ago >= BEHIND_FOR || rows >= BEHIND_ROWS || is_a_little_past;
             if !is_past {
                 break;
             }
-            self.base = mark.place;
+            self.base = snapshot.position;
             self.recent.pop_front();
         }
         self.base
     }
 
-    fn put_back(&mut self, before @ (due, _): Place, now: Moment) {
+    fn requeued(&mut self, before @ (due, _): Position, now: Moment) {
         self.rewind(before);
-        self.put_back_at = self.put_back_at.max(Some(now));
+        self.requeued_at = self.requeued_at.max(Some(now));
         // The job may have waited for longer than all that stayed.
         self.head = Some(self.head.map_or(due, |head| head.min(due)));
     }
 
     /// Does nothing if a job was requeued since the scan began: the scan may not have seen it.
-    fn advance(&mut self, to: Place, look_began: Moment) {
-        if to <= self.base || self.put_back_at.is_some_and(|at| at > look_began) {
+    fn advance(&mut self, to: Position, scan_began: Moment) {
+        if to <= self.base || self.requeued_at.is_some_and(|at| at > scan_began) {
             return;
         }
         self.base = to;
-        while self.recent.front().is_some_and(|mark| mark.place <= to) {
+        while self.recent.front().is_some_and(|snapshot| snapshot.position <= to) {
             self.recent.pop_front();
         }
     }
 
     /// Returns whether the cursor had passed that position.
-    pub(super) fn rewind(&mut self, to: Place) -> bool {
+    pub(super) fn rewind(&mut self, to: Position) -> bool {
         let was_past = self.base > to;
         self.base = self.base.min(to);
-        while self.recent.back().is_some_and(|mark| mark.place > to) {
+        while self.recent.back().is_some_and(|snapshot| snapshot.position > to) {
             self.recent.pop_back();
         }
         was_past
@@ -371,7 +378,7 @@ mod tests {
 
     const NORMAL: Priority = Priority::NORMAL;
 
-    fn at(micros: i64, id: i64) -> Place {
+    fn at(micros: i64, id: i64) -> Position {
         (Timestamp::from_micros(micros), JobId(id))
     }
 
@@ -413,7 +420,7 @@ mod tests {
         claim_cursors.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
         let later = start + BEHIND_FOR;
         assert_eq!(claim_cursors.of(&scope(), later).start(NORMAL, later), at(100, 5));
-        claim_cursors.put_back(&[(scope().queue, NORMAL, at(50, 0))], start, Timestamp::EPOCH);
+        claim_cursors.requeued(&[(scope().queue, NORMAL, at(50, 0))], start, Timestamp::EPOCH);
         assert!(claim_cursors.of(&scope(), later).start(NORMAL, later) < at(50, 1));
     }
 
@@ -421,13 +428,13 @@ mod tests {
     fn a_claim_that_finds_nothing_learns_once_that_it_was_told_of_something() {
         let (mut claim_cursors, now) = (ClaimCursors::default(), Moment::now());
         claim_cursors.of(&scope(), now);
-        assert!(!claim_cursors.take_told(&[scope()]));
+        assert!(!claim_cursors.take_notified(&[scope()]));
         claim_cursors.notified(&scope().queue);
-        assert!(claim_cursors.take_told(&[scope()]));
-        assert!(!claim_cursors.take_told(&[scope()]));
+        assert!(claim_cursors.take_notified(&[scope()]));
+        assert!(!claim_cursors.take_notified(&[scope()]));
         claim_cursors.notified(&scope().queue);
-        claim_cursors.looked(&scope(), Timestamp::EPOCH);
-        assert!(claim_cursors.take_told(&[scope()]), "a scan that was under way may not have seen it");
+        claim_cursors.scanned(&scope(), Timestamp::EPOCH);
+        assert!(claim_cursors.take_notified(&[scope()]), "a scan that was under way may not have seen it");
     }
 
     #[test]
@@ -437,7 +444,7 @@ mod tests {
         claim_cursors.of(&scope(), now).took(NORMAL, 1_000, at(100, 3_000), now);
         assert_eq!(claim_cursors.of(&scope(), now).start(NORMAL, now), at(100, 2_000));
         let back = before(Timestamp::from_micros(100), JobId(1_500));
-        claim_cursors.put_back(&[(scope().queue, NORMAL, back)], now, Timestamp::EPOCH);
+        claim_cursors.requeued(&[(scope().queue, NORMAL, back)], now, Timestamp::EPOCH);
         assert_eq!(claim_cursors.of(&scope(), now).start(NORMAL, now), at(100, 1_499));
     }
 
@@ -446,7 +453,7 @@ mod tests {
         let mut claim_cursors = ClaimCursors::default();
         let start = Moment::now();
         claim_cursors.of(&scope(), start).took(NORMAL, 1, at(100, 5), start);
-        claim_cursors.put_back(&[(scope().queue, NORMAL, at(100, 0))], start, Timestamp::EPOCH);
+        claim_cursors.requeued(&[(scope().queue, NORMAL, at(100, 0))], start, Timestamp::EPOCH);
         let later = start + BEHIND_FOR;
         assert!(claim_cursors.of(&scope(), later).start(NORMAL, later) < at(100, 5));
     }
@@ -455,8 +462,8 @@ mod tests {
     fn what_is_put_back_counts_among_those_who_have_waited_for_long() {
         let (mut claim_cursors, start) = (ClaimCursors::default(), Moment::now());
         claim_cursors.of(&scope(), start);
-        claim_cursors.saw(&scope(), NORMAL, Some(&(at(200, 9), None)));
-        claim_cursors.put_back(&[(scope().queue, NORMAL, at(50, 0))], start, Timestamp::EPOCH);
+        claim_cursors.found_first(&scope(), NORMAL, Some(&(at(200, 9), None)));
+        claim_cursors.requeued(&[(scope().queue, NORMAL, at(50, 0))], start, Timestamp::EPOCH);
         let head = claim_cursors.of(&scope(), Moment::now()).head(NORMAL);
         assert_eq!(head, Some(Timestamp::from_micros(50)));
     }
@@ -468,9 +475,9 @@ mod tests {
         claim_cursors.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
         let later = start + BEHIND_FOR;
         claim_cursors.of(&scope(), later).start(NORMAL, later);
-        claim_cursors.saw(&scope(), NORMAL, Some(&(at(200, 9), None)));
+        claim_cursors.found_first(&scope(), NORMAL, Some(&(at(200, 9), None)));
         assert_eq!(claim_cursors.of(&scope(), later).start(NORMAL, later), at(100, 5));
-        claim_cursors.saw(&scope(), NORMAL, Some(&(at(60, 3), None)));
+        claim_cursors.found_first(&scope(), NORMAL, Some(&(at(60, 3), None)));
         assert!(claim_cursors.of(&scope(), later).start(NORMAL, later) < at(60, 3));
     }
 
@@ -478,13 +485,13 @@ mod tests {
     fn a_long_look_moves_claims_up_to_what_it_met_but_not_to_what_falls_due_about_now() {
         let (mut claim_cursors, began) = (ClaimCursors::default(), Moment::now());
         let second = 1_000_000;
-        let look = FullScan { began, at: Timestamp::from_micros(100 * second) };
+        let scan = FullScan { began, at: Timestamp::from_micros(100 * second) };
         claim_cursors.of(&scope(), began);
-        claim_cursors.advance(&scope(), NORMAL, Some(at(50 * second, 9)), look);
+        claim_cursors.advance(&scope(), NORMAL, Some(at(50 * second, 9)), scan);
         assert_eq!(claim_cursors.of(&scope(), began).start(NORMAL, began), at(50 * second, 8));
-        claim_cursors.advance(&scope(), NORMAL, None, look);
+        claim_cursors.advance(&scope(), NORMAL, None, scan);
         assert_eq!(claim_cursors.of(&scope(), began).start(NORMAL, began), at(98 * second, 0));
-        claim_cursors.advance(&scope(), NORMAL, Some(at(500 * second, 10)), look);
+        claim_cursors.advance(&scope(), NORMAL, Some(at(500 * second, 10)), scan);
         assert_eq!(
             claim_cursors.of(&scope(), began).start(NORMAL, began),
             at(98 * second, 0),
@@ -495,14 +502,14 @@ mod tests {
     #[test]
     fn what_is_put_back_while_a_long_look_is_under_way_is_not_passed_over() {
         let (mut claim_cursors, began) = (ClaimCursors::default(), Moment::now());
-        let look = FullScan { began, at: Timestamp::from_micros(100_000_000) };
+        let scan = FullScan { began, at: Timestamp::from_micros(100_000_000) };
         claim_cursors.of(&scope(), began);
         let later = began + Duration::from_millis(1);
-        claim_cursors.put_back(&[(scope().queue, NORMAL, at(50, 0))], later, Timestamp::EPOCH);
-        claim_cursors.advance(&scope(), NORMAL, None, look);
+        claim_cursors.requeued(&[(scope().queue, NORMAL, at(50, 0))], later, Timestamp::EPOCH);
+        claim_cursors.advance(&scope(), NORMAL, None, scan);
         assert!(claim_cursors.of(&scope(), later).start(NORMAL, later) < at(50, 1));
         // The next scan has seen the job, and that it was claimed.
-        claim_cursors.advance(&scope(), NORMAL, None, FullScan { began: later, ..look });
+        claim_cursors.advance(&scope(), NORMAL, None, FullScan { began: later, ..scan });
         assert!(claim_cursors.of(&scope(), later).start(NORMAL, later) > at(50, 1));
     }
 }

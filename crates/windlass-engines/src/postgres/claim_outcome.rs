@@ -65,7 +65,7 @@ pub(super) fn read_claimed(row: &Row) -> StoreResult<((Timestamp, Timestamp), bo
 }
 
 /// The position of a claimed job in the order: the most urgent first.
-pub(super) fn place_in(order: &[ClaimRange], boosted: bool, reading: &Reading) -> (usize, Timestamp, i64) {
+pub(super) fn position_in(order: &[ClaimRange], boosted: bool, reading: &Reading) -> (usize, Timestamp, i64) {
     let job = &reading.job;
     let holds = |range: &ClaimRange| {
         range.boosted == boosted

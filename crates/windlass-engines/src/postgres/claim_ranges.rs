@@ -4,7 +4,7 @@ use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
 use windlass_core::fairness::Line;
 
-use super::claim_cursor::Place;
+use super::claim_cursor::Position;
 use super::value::{Instant, Param, flags, instants, int4, levels, numbers, small_numbers, texts};
 
 /// Claim ranges, column by column.
@@ -36,7 +36,7 @@ pub(super) enum RangeLines<'l> {
 
 impl ClaimRanges {
     /// Adds a range of a claim by turns.
-    pub(super) fn push_for(&mut self, range: &ClaimRange, start: Place, whom: RangeLines<'_>, most: u32) {
+    pub(super) fn push_for(&mut self, range: &ClaimRange, start: Position, whom: RangeLines<'_>, most: u32) {
         self.push(range, start);
         self.most.push(int4(most));
         self.nameless.push(matches!(whom, RangeLines::Nameless { .. }));
@@ -59,12 +59,12 @@ impl ClaimRanges {
     }
 
     #[cfg(test)]
-    pub(super) fn told(&self) -> Vec<(i16, Option<&str>, i32)> {
+    pub(super) fn entries(&self) -> Vec<(i16, Option<&str>, i32)> {
         let rows = self.priorities.iter().zip(&self.fairness_keys).zip(&self.most);
         rows.map(|((priority, fairness_key), most)| (*priority, fairness_key.as_deref(), *most)).collect()
     }
 
-    pub(super) fn push(&mut self, range: &ClaimRange, start: Place) {
+    pub(super) fn push(&mut self, range: &ClaimRange, start: Position) {
         // A range that begins later than the last claim ended begins there; its id is past every id.
         let after = range.after.map(|after| (after, i64::MAX)).unwrap_or((start.0, start.1.0));
         let (due, id) = after.max((start.0, start.1.0));

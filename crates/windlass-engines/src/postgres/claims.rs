@@ -15,8 +15,8 @@ use super::value::{number, text};
 /// How many jobs one prune scans for some that belong to no claim. A row of ours always belongs to one, so
 /// this may go in steps. Where an old transaction keeps vacuum away, and the scan over dead rows is long,
 /// it is left for a later prune.
-const MEND_STRETCH: i64 = 10_000;
-const MEND_WITHIN: &str = "1s";
+const REPAIR_STRETCH: i64 = 10_000;
+const REPAIR_WITHIN: &str = "1s";
 
 impl Store {
     /// Subtracts the jobs that have left their claims.
@@ -36,8 +36,8 @@ impl Store {
     /// with SQL, or restored from a backup of this table alone.
     pub(super) async fn repair_claims(&self) -> StoreResult<()> {
         let tx = self.work.begin().await?;
-        let mended = self.mend_claims_in(&tx).await;
-        match tx.end(mended).await {
+        let repaired = self.repair_claims_in(&tx).await;
+        match tx.end(repaired).await {
             Err(fault) if fault.is_timed_out() => {
                 tracing::debug!("the scan for orphaned claims reached its limit");
                 Ok(())
@@ -46,13 +46,13 @@ impl Store {
         }
     }
 
-    async fn mend_claims_in(&self, tx: &Tx) -> StoreResult<()> {
-        let after = self.mended_up_to.load(Ordering::Relaxed);
-        tx.query(&self.sql.set_statement_timeout, &[text(&MEND_WITHIN)]).await?;
-        let rows = tx.query(&self.sql.repair_claims, &[number(&after), number(&MEND_STRETCH)]).await?;
+    async fn repair_claims_in(&self, tx: &Tx) -> StoreResult<()> {
+        let after = self.repaired_up_to.load(Ordering::Relaxed);
+        tx.query(&self.sql.set_statement_timeout, &[text(&REPAIR_WITHIN)]).await?;
+        let rows = tx.query(&self.sql.repair_claims, &[number(&after), number(&REPAIR_STRETCH)]).await?;
         let Some(row) = rows.first() else { return Ok(()) };
         let (up_to, found): (Option<i64>, i64) = (row.try_get(0)?, row.try_get(1)?);
-        self.mended_up_to.store(up_to.unwrap_or_default(), Ordering::Relaxed);
+        self.repaired_up_to.store(up_to.unwrap_or_default(), Ordering::Relaxed);
         if found > 0 {
             tracing::warn!(
                 found,

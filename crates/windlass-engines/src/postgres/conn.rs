@@ -249,7 +249,7 @@ impl Tx {
     }
 
     /// Rolls the transaction back.
-    pub(super) async fn undo(mut self) {
+    pub(super) async fn rollback(mut self) {
         let conn = self.conn.take().expect("there is one end");
         conn.roll_back().await;
     }

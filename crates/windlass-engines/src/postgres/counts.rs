@@ -36,7 +36,7 @@ const DEPTH_GOOD_FOR: Duration = Duration::from_secs(1);
 
 /// The state of a job, as far as counts distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum CountedState {
     /// Not stored yet, or ended.
     Outside,
     /// Waiting without a gate.
@@ -49,7 +49,7 @@ pub(super) enum Spot {
     Dead,
 }
 
-impl Spot {
+impl CountedState {
     /// The state of a waiting job.
     pub(super) fn waiting(due: Timestamp, has_gate: bool) -> Self {
         if has_gate { Self::Parked } else { Self::Waiting(due) }
@@ -91,7 +91,7 @@ pub(super) struct Deltas(BTreeMap<(TypeName, QueueName, Option<i64>), [i32; COLU
 
 impl Deltas {
     /// Notes that a job of this type went from one state to another.
-    pub(super) fn moved(&mut self, kind: (&TypeName, &QueueName), from: Spot, to: Spot) {
+    pub(super) fn moved(&mut self, kind: (&TypeName, &QueueName), from: CountedState, to: CountedState) {
         self.add(kind, from, -1);
         self.add(kind, to, 1);
     }
@@ -112,13 +112,13 @@ impl Deltas {
         self.bump(kind, None, column, n);
     }
 
-    fn add(&mut self, kind: (&TypeName, &QueueName), spot: Spot, n: i32) {
-        match spot {
-            Spot::Outside => {}
-            Spot::Parked => self.bump(kind, None, Column::Parked, n),
-            Spot::Running => self.bump(kind, None, Column::Running, n),
-            Spot::Dead => self.bump(kind, None, Column::DeadLetters, n),
-            Spot::Waiting(due) => self.bump(kind, Some(minute_of(due)), Column::Waiting, n),
+    fn add(&mut self, kind: (&TypeName, &QueueName), state: CountedState, n: i32) {
+        match state {
+            CountedState::Outside => {}
+            CountedState::Parked => self.bump(kind, None, Column::Parked, n),
+            CountedState::Running => self.bump(kind, None, Column::Running, n),
+            CountedState::Dead => self.bump(kind, None, Column::DeadLetters, n),
+            CountedState::Waiting(due) => self.bump(kind, Some(minute_of(due)), Column::Waiting, n),
         }
     }
 

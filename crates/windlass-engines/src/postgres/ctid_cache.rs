@@ -25,7 +25,7 @@ use super::value::Ctid;
 use crate::kit::JobOptions;
 
 /// How many rows are remembered: some jobs end without this process knowing, and their rows would pile up.
-const PLACES_MAX: usize = 100_000;
+const ROWS_MAX: usize = 100_000;
 
 /// The remembered rows by job.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct CtidCache {
 
 #[derive(Debug)]
 struct Remembered {
-    place: Ctid,
+    ctid: Ctid,
     held: Option<Held>,
 }
 
@@ -90,18 +90,18 @@ impl Held {
 }
 
 impl CtidCache {
-    fn note(&mut self, job: JobId, place: Ctid) {
-        if self.of_jobs.len() >= PLACES_MAX {
+    fn note(&mut self, job: JobId, ctid: Ctid) {
+        if self.of_jobs.len() >= ROWS_MAX {
             self.of_jobs.clear();
         }
         // Its ctid has changed by a write of this process, which touches none of the fields that are held
         // here.
         let held = self.of_jobs.remove(&job).and_then(|before| before.held);
-        self.of_jobs.insert(job, Remembered { place, held });
+        self.of_jobs.insert(job, Remembered { ctid, held });
     }
 
     fn take(&mut self, job: JobId) -> Option<Ctid> {
-        Some(self.of_jobs.remove(&job)?.place)
+        Some(self.of_jobs.remove(&job)?.ctid)
     }
 
     /// Returns a job as this claim has left it, with the ctid of its row, and forgets it.
@@ -110,18 +110,18 @@ impl CtidCache {
         if !self.of_jobs.get(&job).is_some_and(is_of_claim) {
             return None;
         }
-        let Remembered { place, held } = self.of_jobs.remove(&job)?;
-        Some((held?.live(job), place))
+        let Remembered { ctid, held } = self.of_jobs.remove(&job)?;
+        Some((held?.live(job), ctid))
     }
 }
 
 impl Store {
     /// Remembers the ctids of rows that were just written, by the columns that hold job and ctid.
-    pub(super) fn note_ctids(&self, rows: &[Row], job: usize, place: usize) -> StoreResult<()> {
-        let mut places = self.ctid_cache();
+    pub(super) fn note_ctids(&self, rows: &[Row], job: usize, ctid: usize) -> StoreResult<()> {
+        let mut cache = self.ctid_cache();
         for row in rows {
             if let Some(id) = row.try_get::<_, Option<i64>>(job)? {
-                places.note(JobId(id), row.try_get(place)?);
+                cache.note(JobId(id), row.try_get(ctid)?);
             }
         }
         Ok(())
@@ -129,9 +129,9 @@ impl Store {
 
     /// Remembers the contents of rows that were just claimed, if their ctids are known.
     pub(super) fn remember_claimed(&self, worker: WorkerId, since: Timestamp, jobs: &[Claimed]) {
-        let mut places = self.ctid_cache();
+        let mut cache = self.ctid_cache();
         for claimed in jobs {
-            if let Some(remembered) = places.of_jobs.get_mut(&claimed.job.id) {
+            if let Some(remembered) = cache.of_jobs.get_mut(&claimed.job.id) {
                 remembered.held = Held::by(worker, since, claimed);
             }
         }
@@ -145,9 +145,9 @@ impl Store {
 
     /// Returns the ctids of the rows of these jobs, as far as this process knows them. Then forgets them: a
     /// job ends once.
-    pub(super) fn take_row_places(&self, jobs: &[i64]) -> Vec<Option<Ctid>> {
-        let mut places = self.ctid_cache();
-        jobs.iter().map(|job| places.take(JobId(*job))).collect()
+    pub(super) fn take_ctids(&self, jobs: &[i64]) -> Vec<Option<Ctid>> {
+        let mut cache = self.ctid_cache();
+        jobs.iter().map(|job| cache.take(JobId(*job))).collect()
     }
 }
 
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn places_that_nobody_asks_for_do_not_gather_without_end() {
-        let mut places = CtidCache::default();
-        (0..=PLACES_MAX).for_each(|n| places.note(JobId(n as i64), Ctid::default()));
-        assert_eq!(places.of_jobs.len(), 1);
+        let mut cache = CtidCache::default();
+        (0..=ROWS_MAX).for_each(|n| cache.note(JobId(n as i64), Ctid::default()));
+        assert_eq!(cache.of_jobs.len(), 1);
     }
 }

@@ -37,13 +37,13 @@ impl Store {
             // read again.
             return Ok(());
         }
-        self.put_queues(tx, declaration, &known).await?;
-        self.put_types(tx, &declaration.types, &known).await?;
+        self.store_queues(tx, declaration, &known).await?;
+        self.store_types(tx, &declaration.types, &known).await?;
         tx.query(&self.sql.renew_catalogue, &[]).await?;
         Ok(())
     }
 
-    async fn put_queues(&self, tx: &Tx, declaration: &Declaration, known: &Catalogue) -> StoreResult<()> {
+    async fn store_queues(&self, tx: &Tx, declaration: &Declaration, known: &Catalogue) -> StoreResult<()> {
         let queues = last_of_each(&declaration.queues, |queue| queue.name.clone());
         let names: Vec<_> = queues.iter().map(|queue| queue.name.as_str()).collect();
         let text = |queue: &&QueueSpec| match known.queue(&queue.name) {
@@ -59,7 +59,7 @@ impl Store {
         Ok(())
     }
 
-    async fn put_types(&self, tx: &Tx, types: &[TypeSpec], known: &Catalogue) -> StoreResult<()> {
+    async fn store_types(&self, tx: &Tx, types: &[TypeSpec], known: &Catalogue) -> StoreResult<()> {
         let types = last_of_each(types, |spec| spec.name.clone());
         let names: Vec<_> = types.iter().map(|spec| spec.name.as_str()).collect();
         let queues: Vec<_> = types.iter().map(|spec| spec.queue.as_str()).collect();

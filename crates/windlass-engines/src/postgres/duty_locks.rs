@@ -41,11 +41,11 @@ pub(super) type LockCalls = mpsc::Sender<LockCall>;
 
 impl Store {
     pub(super) async fn lock_duties(&self, request: LockRequest) -> StoreResult<Vec<bool>> {
-        self.ask_listener(|answer| LockCall::Lock(request, answer)).await
+        self.call_listener(|answer| LockCall::Lock(request, answer)).await
     }
 
     pub(super) async fn unlock_duties(&self, worker: WorkerId, duties: Vec<DutyName>) -> StoreResult<()> {
-        self.ask_listener(|answer| LockCall::Unlock(worker, duties, answer)).await.map(drop)
+        self.call_listener(|answer| LockCall::Unlock(worker, duties, answer)).await.map(drop)
     }
 
     /// Returns which session and worker has which lock, by the server's list of locks.
@@ -55,7 +55,7 @@ impl Store {
         rows.iter().filter_map(|row| read_lock(row).transpose()).collect()
     }
 
-    async fn ask_listener(
+    async fn call_listener(
         &self,
         call: impl FnOnce(oneshot::Sender<Vec<bool>>) -> LockCall,
     ) -> StoreResult<Vec<bool>> {
@@ -147,7 +147,7 @@ impl Held {
         let good_until = Instant::now() + request.good_for;
         let wanted = request.duties.iter().filter(|duty| !self.locks.contains_key(*duty));
         let wanted: Vec<_> = wanted.cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        let taken = self.say(&self.lock, &wanted, client).await?;
+        let taken = self.run_on(&self.lock, &wanted, client).await?;
         if !taken.is_empty() {
             self.note(&taken, request.worker, client).await?;
         }
@@ -198,7 +198,7 @@ impl Held {
     }
 
     async fn give_back(&mut self, duties: &[DutyName], client: &Client) -> Result<(), tokio_postgres::Error> {
-        self.say(&self.unlock, duties, client).await?;
+        self.run_on(&self.unlock, duties, client).await?;
         for duty in duties {
             self.locks.remove(duty);
         }
@@ -206,7 +206,7 @@ impl Held {
     }
 
     /// Runs a statement on the locks of duties. Returns the duties for which the server reports success.
-    async fn say(
+    async fn run_on(
         &self,
         statement: &Statement,
         duties: &[DutyName],

@@ -119,7 +119,7 @@ impl Store {
     }
 
     async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> StoreResult<Tried> {
-        self.learn_fairness_keys_of(&request.jobs).await;
+        self.record_fairness_keys_of(&request.jobs).await;
         let catalogue = self.catalogue();
         let tried = if request.jobs.iter().any(|new| new.key.is_some() || new.ordering_key.is_some()) {
             self.enqueue_keyed(request, &catalogue, unstorable).await?
@@ -127,7 +127,7 @@ impl Store {
             self.enqueue_plain(request, &catalogue, unstorable).await?
         };
         if let Tried::Stored(answers) = &tried {
-            self.tell_of_new(&request.jobs, answers, &catalogue);
+            self.notify_of_new(&request.jobs, answers, &catalogue);
         }
         Ok(tried)
     }
@@ -163,7 +163,7 @@ impl Store {
         let rows = self.work.get().await?.execute(&self.sql.enqueue, &params).await?;
         let tried = self.read_enqueued(&rows, catalogue, refused, depths)?;
         if matches!(tried, Tried::Stored(_)) {
-            self.claim_cursors().found_lines(&columns.lines);
+            self.claim_cursors().found_fairness_keys(&columns.lines);
         }
         Ok(tried)
     }
@@ -228,7 +228,7 @@ impl Store {
     }
 
     /// Notifies the workers of this process that serve the queues of new jobs.
-    pub(super) fn tell_of_new(&self, jobs: &[NewJob], answers: &[EnqueueAnswer], catalogue: &Catalogue) {
+    pub(super) fn notify_of_new(&self, jobs: &[NewJob], answers: &[EnqueueAnswer], catalogue: &Catalogue) {
         let stored =
             jobs.iter().zip(answers).filter(|(_, answer)| !matches!(answer, EnqueueAnswer::Refused(_)));
         let mut queues = BTreeSet::new();

@@ -25,8 +25,8 @@ use windlass_core::priority::Priority;
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::claim::{Ask, FIRST_JOB_COLUMN, Left, count_taken, has_late, type_texts};
-use super::claim_cursor::{FIRST, Lane, Place, Scope, before};
+use super::claim::{FIRST_JOB_COLUMN, Left, QueueClaim, count_taken, has_late, type_texts};
+use super::claim_cursor::{ClaimCursor, FIRST, Position, Scope, before};
 use super::claim_ranges::{ClaimRanges, RangeLines};
 use super::conn::Tx;
 use super::store_error::{StoreError, StoreResult};
@@ -38,22 +38,22 @@ use turns::ROUNDS_MAX;
 pub(super) use turns::Turns;
 
 /// How often claims scan for fairness keys, unless the scan takes long.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const SCAN_EVERY: Duration = Duration::from_millis(100);
 /// How soon they scan again while no key is known to have anything due.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
+const SCAN_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Scans for fairness keys take at most this part of the time on average, however long each takes…
-const LOOK_PART: u32 = 20;
+const SCAN_PART: u32 = 20;
 /// …and this much more for a while. Some scans may follow each other at once until they have overdrawn their
 /// part by this much: while it takes several pages to see all keys, after a job with an unknown key was
 /// requeued, or after the store's clock was moved.
-const LOOK_AHEAD_MAX: Duration = Duration::from_millis(250);
+const SCAN_OVERDRAFT_MAX: Duration = Duration::from_millis(250);
 /// A claim waits this long for a scan, and then goes by what is known.
-const LOOK_WAITED_FOR: Duration = Duration::from_millis(100);
+const SCAN_WAITED_FOR: Duration = Duration::from_millis(100);
 /// How often a scan reads fairness keys from the very front, for jobs that came in behind the claim
 /// cursors.
 const SCAN_ALL_EVERY: Duration = Duration::from_secs(2);
 /// How many of the very first jobs are scanned for those that came in before others had fairness keys.
-const NAMELESS_LOOKED_AT: i32 = 100;
+const NAMELESS_SCANNED: i32 = 100;
 
 /// The fairness keys of new jobs.
 pub(super) type NewLines = Vec<(QueueName, Priority, Line)>;
@@ -63,32 +63,32 @@ pub(super) type NewLines = Vec<(QueueName, Priority, Line)>;
 pub(super) struct Lines {
     rings: [Ring; 11],
     /// The claim cursor of each.
-    places: HashMap<(Priority, Line), Lane>,
+    cursors: HashMap<(Priority, Line), ClaimCursor>,
     /// Jobs without any fairness key, not even the empty one, among the first of a priority: how many, and
     /// when the last of them falls due.
     nameless: [Option<(u32, Timestamp)>; 11],
-    looked: Option<Looked>,
+    last_scan: Option<LastScan>,
     /// Whether a scan is under way.
-    is_looking: bool,
+    is_scanning: bool,
     /// Whether a job was requeued, or came in.
     notified: bool,
     /// When keys were last read from the very front, and whether the pages of the current tour are.
     scanned_all_at: Option<Moment>,
-    is_thorough: bool,
+    scans_all: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Looked {
+struct LastScan {
     at: Moment,
     by_store: Timestamp,
-    /// By how much scans had overdrawn their part of the time by then.
+    /// The time by which scans had overdrawn their part by then.
     spent: Duration,
 }
 
-impl Looked {
+impl LastScan {
     /// How much of that is still overdrawn.
     fn spent(&self, now: Moment) -> Duration {
-        self.spent.saturating_sub(now.duration_since(self.at) / LOOK_PART)
+        self.spent.saturating_sub(now.duration_since(self.at) / SCAN_PART)
     }
 }
 
@@ -102,37 +102,42 @@ impl Lines {
     }
 
     /// Notes that a job waits again, under an unknown fairness key.
-    pub(super) fn told(&mut self) {
+    pub(super) fn notify(&mut self) {
         self.notified = true;
     }
 
     /// Notes that a job waits again at this position, under an unknown fairness key. The ordinary scans
     /// find jobs that fall due later.
-    pub(super) fn put_back(&mut self, priority: Priority, before: Place, now: Timestamp) {
+    pub(super) fn requeued(&mut self, priority: Priority, before: Position, now: Timestamp) {
         self.notified |= before.0 <= now;
-        let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
-        of_priority.for_each(|(_, lane)| _ = lane.rewind(before));
+        let of_priority = self.cursors.iter_mut().filter(|((of, _), _)| *of == priority);
+        of_priority.for_each(|(_, cursor)| _ = cursor.rewind(before));
     }
 
     /// Moves the cursor of one fairness key back to this position, so that claims that have read past it
     /// read there again. The cursors of the other keys stay where they are. Otherwise each scan would make
     /// them read again what a slower key has before it.
-    pub(super) fn rewind(&mut self, priority: Priority, line: &Line, to: Place) {
-        if let Some(lane) = self.places.get_mut(&(priority, line.clone())) {
-            lane.rewind(to);
+    pub(super) fn rewind(&mut self, priority: Priority, line: &Line, to: Position) {
+        if let Some(cursor) = self.cursors.get_mut(&(priority, line.clone())) {
+            cursor.rewind(to);
         }
     }
 
     /// Moves the cursor of a fairness key past a job that can neither be claimed nor ended, so that its
     /// claims go on behind it.
-    pub(super) fn pass_by(&mut self, priority: Priority, line: &Line, place: Place) {
-        self.places.entry((priority, line.clone())).or_default().follow(place);
+    pub(super) fn skip_stuck(&mut self, priority: Priority, line: &Line, position: Position) {
+        self.cursors.entry((priority, line.clone())).or_default().follow(position);
     }
 
     /// Takes the job that a scan from the very front found first in its priority. A job that has no
     /// fairness key at all, not even the empty one, is found under no key. Claims find it from where the
     /// priority is read, and that cursor must not follow the keys past it.
-    pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, fairness_key: Option<&str>) {
+    pub(super) fn found_first(
+        &mut self,
+        priority: Priority,
+        (due, id): Position,
+        fairness_key: Option<&str>,
+    ) {
         let line = fairness_key.and_then(|fairness_key| FairnessKey::parse(fairness_key).ok());
         self.rewind(priority, &line, before(due, id));
         if fairness_key.is_none() {
@@ -142,15 +147,16 @@ impl Lines {
     }
 
     /// Whether it is time to scan for fairness keys.
-    fn wants_look(&self, now: Moment, by_store: Timestamp) -> bool {
-        let Some(looked) = self.looked.filter(|_| !self.is_looking) else { return !self.is_looking };
-        let (ago, spent) = (now.duration_since(looked.at), looked.spent(now));
-        let has_jumped = by_store < looked.by_store || by_store.since(looked.by_store) >= ago + LOOK_EVERY;
+    fn wants_scan(&self, now: Moment, by_store: Timestamp) -> bool {
+        let Some(last_scan) = self.last_scan.filter(|_| !self.is_scanning) else { return !self.is_scanning };
+        let (ago, spent) = (now.duration_since(last_scan.at), last_scan.spent(now));
+        let has_jumped =
+            by_store < last_scan.by_store || by_store.since(last_scan.by_store) >= ago + SCAN_EVERY;
         if self.notified || has_jumped || self.has_next_page() {
-            return spent < LOOK_AHEAD_MAX;
+            return spent < SCAN_OVERDRAFT_MAX;
         }
         let none_known = self.rings.iter().all(Ring::is_empty);
-        ago >= (if none_known { LOOK_AGAIN_AFTER } else { LOOK_EVERY }) && spent.is_zero()
+        ago >= (if none_known { SCAN_AGAIN_AFTER } else { SCAN_EVERY }) && spent.is_zero()
     }
 
     fn has_next_page(&self) -> bool {
@@ -159,45 +165,47 @@ impl Lines {
 
     /// Notes that a scan begins. From here on, notifications are kept: a scan that is under way may not see
     /// their jobs.
-    fn begin_look(&mut self, now: Moment) {
-        (self.is_looking, self.notified) = (true, false);
+    fn begin_scan(&mut self, now: Moment) {
+        (self.is_scanning, self.notified) = (true, false);
         if !self.has_next_page() {
-            self.is_thorough = self.scanned_all_at.is_none_or(|at| now.duration_since(at) >= SCAN_ALL_EVERY);
-            self.scanned_all_at = if self.is_thorough { Some(now) } else { self.scanned_all_at };
+            self.scans_all = self.scanned_all_at.is_none_or(|at| now.duration_since(at) >= SCAN_ALL_EVERY);
+            self.scanned_all_at = if self.scans_all { Some(now) } else { self.scanned_all_at };
         }
     }
 
     /// Notes that a scan has ended, well or not: also a failed scan has taken its time.
-    fn end_look(&mut self, began: Moment, now: Moment, by_store: Timestamp) {
-        let before = self.looked.map_or(Duration::ZERO, |looked| looked.spent(began));
+    fn end_scan(&mut self, began: Moment, now: Moment, by_store: Timestamp) {
+        let before = self.last_scan.map_or(Duration::ZERO, |last_scan| last_scan.spent(began));
         let spent = before + now.duration_since(began);
-        self.is_looking = false;
-        self.looked = Some(Looked { at: now, by_store, spent });
+        self.is_scanning = false;
+        self.last_scan = Some(LastScan { at: now, by_store, spent });
     }
 
-    fn start(&mut self, priority: Priority, line: &Line, now: Moment) -> Place {
-        self.places.get_mut(&(priority, line.clone())).map_or(FIRST, |lane| lane.start(now))
+    fn start(&mut self, priority: Priority, line: &Line, now: Moment) -> Position {
+        self.cursors.get_mut(&(priority, line.clone())).map_or(FIRST, |cursor| cursor.start(now))
     }
 
     /// Notes that a claim took this number of jobs of a fairness key, the last of them at this position.
-    fn took(&mut self, priority: Priority, line: &Line, count: u64, last: Place, now: Moment) {
-        if self.places.len() >= SHARES_KNOWN_MAX {
+    fn took(&mut self, priority: Priority, line: &Line, count: u64, last: Position, now: Moment) {
+        if self.cursors.len() >= SHARES_KNOWN_MAX {
             let rings = &self.rings;
-            self.places.retain(|(of, line), _| rings[usize::from(of.level())].knows(line));
+            self.cursors.retain(|(of, line), _| rings[usize::from(of.level())].knows(line));
         }
-        self.places.entry((priority, line.clone())).or_default().took(count, last, now);
+        self.cursors.entry((priority, line.clone())).or_default().took(count, last, now);
     }
 
     /// The position before which no job waits, as far as the claims of all fairness keys know. Returns
     /// nothing if there may be keys that they do not know.
-    pub(super) fn behind_all(&mut self, priority: Priority, now: Moment) -> Option<Place> {
+    pub(super) fn behind_all(&mut self, priority: Priority, now: Moment) -> Option<Position> {
         let ring = &self.rings[usize::from(priority.level())];
         if ring.look_behind().is_some() {
             return None;
         }
-        let places = &mut self.places;
+        let cursors = &mut self.cursors;
         let mut start = |line: &Line| {
-            places.get_mut(&(priority, line.clone())).map_or(FIRST, |lane: &mut Lane| lane.start(now))
+            cursors
+                .get_mut(&(priority, line.clone()))
+                .map_or(FIRST, |cursor: &mut ClaimCursor| cursor.start(now))
         };
         ring.lines().map(&mut start).min()
     }
@@ -208,8 +216,8 @@ impl Store {
     /// Records of queues that they have jobs with fairness keys, before such jobs go in. If that fails, the
     /// scan of a worker does it: a process that only enqueues may lack the right, and then it does not try
     /// again and again.
-    pub(super) async fn learn_fairness_keys_of(&self, jobs: &[NewJob]) {
-        if self.may_not_say_fairness_keys.load(Ordering::Relaxed) {
+    pub(super) async fn record_fairness_keys_of(&self, jobs: &[NewJob]) {
+        if self.may_not_record_fairness_keys.load(Ordering::Relaxed) {
             return;
         }
         let catalogue = self.catalogue();
@@ -220,7 +228,7 @@ impl Store {
     }
 
     /// Records the same of queues from which jobs with fairness keys were claimed.
-    pub(super) async fn learn_fairness_keys(&self, jobs: &[Claimed], catalogue: &Catalogue) {
+    pub(super) async fn record_fairness_keys(&self, jobs: &[Claimed], catalogue: &Catalogue) {
         let named = jobs.iter().filter(|claimed| claimed.job.fairness_key.is_some());
         let unknown = named.filter(|claimed| !catalogue.has_fairness_keys(&claimed.job.queue));
         let queues: BTreeSet<_> = unknown.map(|claimed| claimed.job.queue.to_string()).collect();
@@ -241,7 +249,7 @@ impl Store {
             self.reload().await
         };
         if let Err(fault) = used.await {
-            self.may_not_say_fairness_keys.fetch_or(fault.is_forbidden(), Ordering::Relaxed);
+            self.may_not_record_fairness_keys.fetch_or(fault.is_forbidden(), Ordering::Relaxed);
             tracing::debug!(
                 ?fault,
                 ?queues,
@@ -252,39 +260,39 @@ impl Store {
 
     /// Scans a queue for fairness keys that have something due, if it is time to. One claim at a time does
     /// so, and does not wait for long: a longer scan goes on beside it, and claims go by what is known.
-    pub(super) async fn refresh_lines(&self, scope: &Scope) {
+    pub(super) async fn refresh_fairness_keys(&self, scope: &Scope) {
         let (now, by_store) = (Moment::now(), self.estimated_now());
         let Some(store) = self.myself.upgrade() else { return };
         {
             let mut claim_cursors = self.claim_cursors();
             let lines = &mut claim_cursors.of(scope, now).lines;
-            if !lines.wants_look(now, by_store) {
+            if !lines.wants_scan(now, by_store) {
                 return;
             }
-            lines.begin_look(now);
+            lines.begin_scan(now);
         }
-        let looking = Looking { store, scope: scope.clone(), began: now, by_store };
-        let look = tokio::spawn(async move {
-            let mut looking = looking;
-            if let Err(fault) = looking.store.look_for_lines(&looking.scope, now).await {
+        let running = RunningScan { store, scope: scope.clone(), began: now, by_store };
+        let scan = tokio::spawn(async move {
+            let mut running = running;
+            if let Err(fault) = running.store.scan_fairness_keys(&running.scope, now).await {
                 tracing::debug!(?fault, "scanning for fairness keys failed; claims go by the known keys");
                 if let StoreError::Unreachable(_) = fault {
                     // The elapsed time says only for how long the server did not answer.
-                    looking.began = Moment::now();
+                    running.began = Moment::now();
                 }
             }
         });
-        let _ = tokio::time::timeout(LOOK_WAITED_FOR, look).await;
+        let _ = tokio::time::timeout(SCAN_WAITED_FOR, scan).await;
     }
 
-    async fn look_for_lines(&self, scope: &Scope, now: Moment) -> StoreResult<()> {
+    async fn scan_fairness_keys(&self, scope: &Scope, now: Moment) -> StoreResult<()> {
         let (mut priorities, mut behind) = (Vec::<i16>::new(), Vec::new());
         let (mut after_due, mut after_id) = (Vec::new(), Vec::new());
-        let mut known = KnownPlaces::default();
+        let mut known = KnownPositions::default();
         {
             let mut claim_cursors = self.claim_cursors();
             let cursors = claim_cursors.of(scope, now);
-            if !cursors.lines.is_thorough {
+            if !cursors.lines.scans_all {
                 known.push(&mut cursors.lines, now);
             }
             for priority in Priority::all() {
@@ -297,7 +305,7 @@ impl Store {
             }
         }
         let (at, queue, types) = (self.now_param(), scope.queue.as_str(), type_texts(scope));
-        let (most, nameless) = (int4(SHARES_PER_LOOK_MAX), NAMELESS_LOOKED_AT);
+        let (most, nameless) = (int4(SHARES_PER_LOOK_MAX), NAMELESS_SCANNED);
         let params = [
             instant(&at),
             text(&queue),
@@ -315,39 +323,39 @@ impl Store {
         ];
         let rows = self.work.get().await?.query(&self.sql.fairness_keys_due, &params).await?;
         let mut claim_cursors = self.claim_cursors();
-        claim_cursors.of(scope, now).lines.take_in(&rows)
+        claim_cursors.of(scope, now).lines.read_rows(&rows)
     }
 }
 
 /// A scan that is under way. However it ends, the end is noted.
-struct Looking {
+struct RunningScan {
     store: Arc<Store>,
     scope: Scope,
     began: Moment,
     by_store: Timestamp,
 }
 
-impl Drop for Looking {
+impl Drop for RunningScan {
     fn drop(&mut self) {
         let now = Moment::now();
         let mut claim_cursors = self.store.claim_cursors();
-        claim_cursors.of(&self.scope, now).lines.end_look(self.began, now, self.by_store);
+        claim_cursors.of(&self.scope, now).lines.end_scan(self.began, now, self.by_store);
     }
 }
 
 /// The positions from which fairness keys are read, column by column.
 #[derive(Default)]
-struct KnownPlaces {
+struct KnownPositions {
     priorities: Vec<i16>,
     fairness_keys: Vec<String>,
     due: Vec<Instant>,
     ids: Vec<i64>,
 }
 
-impl KnownPlaces {
+impl KnownPositions {
     fn push(&mut self, lines: &mut Lines, now: Moment) {
-        for ((priority, line), lane) in &mut lines.places {
-            let (due, id) = lane.start(now);
+        for ((priority, line), cursor) in &mut lines.cursors {
+            let (due, id) = cursor.start(now);
             self.priorities.push(priority.level().into());
             self.fairness_keys.push(line.as_ref().map_or_else(String::new, ToString::to_string));
             self.due.push(Instant(due));
@@ -357,7 +365,7 @@ impl KnownPlaces {
 }
 
 impl Lines {
-    fn take_in(&mut self, rows: &[Row]) -> StoreResult<()> {
+    fn read_rows(&mut self, rows: &[Row]) -> StoreResult<()> {
         self.nameless = [None; 11];
         let mut walked: [(u32, Option<FairnessKey>); 11] = Default::default();
         for row in rows {
@@ -367,7 +375,7 @@ impl Lines {
             let (count, at): (Option<i64>, Instant) = (row.try_get(3)?, row.try_get(4)?);
             let first: Option<i64> = row.try_get(5)?;
             if let (true, Some(fairness_key), Some(due), Some(id)) =
-                (self.is_thorough, fairness_key, due, first)
+                (self.scans_all, fairness_key, due, first)
             {
                 self.rewind(priority, &FairnessKey::parse(fairness_key).ok(), (due.0, JobId(id - 1)));
             }
@@ -405,9 +413,9 @@ impl Lines {
 impl Lines {
     fn push_line(
         &mut self,
-        spans: &mut ClaimRanges,
+        ranges: &mut ClaimRanges,
         range: &ClaimRange,
-        start: Place,
+        start: Position,
         line: &Line,
         portion: u32,
         now: Moment,
@@ -417,27 +425,27 @@ impl Lines {
         if let Some((count, until)) = nameless {
             // These jobs came before the others.
             let count = count.min(left);
-            spans.push_for(range, start, RangeLines::Nameless { until }, count);
+            ranges.push_for(range, start, RangeLines::Nameless { until }, count);
             left -= count;
         }
         if left > 0 {
             let start = self.start(range.priority, line, now);
-            spans.push_for(range, start, RangeLines::Line(line), left);
+            ranges.push_for(range, start, RangeLines::Line(line), left);
         }
     }
 
     /// Notes what a claim got from fairness keys: up to which position each was read, and which have no
     /// more. Where the claim met jobs that are too late, other jobs of their key may stand behind them.
-    fn note(&mut self, turns: &Turns, brought: &Found, is_full: bool, met_late: bool) {
+    fn note(&mut self, turns: &Turns, counts: &Found, is_full: bool, met_late: bool) {
         let Some(priority) = turns.of else { return };
         let now = Moment::now();
-        let asked = &turns.dealt[..turns.asked(brought, priority, is_full || met_late)];
-        if let (true, Some((last, _))) = (turns.has_spare, asked.last()) {
+        let asked = &turns.portions[..turns.asked(counts, priority, is_full || met_late)];
+        if let (true, Some((last, _))) = (turns.names_more, asked.last()) {
             self.ring(priority).served(last.clone());
         }
         for (n, (line, portion)) in asked.iter().enumerate() {
             let is_cut = is_full && n + 1 == asked.len();
-            let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FIRST));
+            let (count, last) = counts.get(&(priority, line.clone())).copied().unwrap_or((0, FIRST));
             let nameless = self.nameless[usize::from(priority.level())].filter(|_| line.is_none());
             // Among jobs with the empty key, the position of those without any key is not known.
             if count > 0 && nameless.is_none() {
@@ -457,21 +465,21 @@ impl Lines {
 }
 
 /// How many jobs of each fairness key a claim got, and the position of the last.
-type Found = HashMap<(Priority, Line), (u32, Place)>;
+type Found = HashMap<(Priority, Line), (u32, Position)>;
 
-fn read_brought(rows: &[Row]) -> StoreResult<Found> {
-    let mut brought = Found::new();
+fn read_counts(rows: &[Row]) -> StoreResult<Found> {
+    let mut counts = Found::new();
     for row in rows {
-        if let Some((priority, line, place)) = read_turn(row)? {
-            let (count, last) = brought.entry((priority, line)).or_insert((0, place));
-            (*count, *last) = (*count + 1, place.max(*last));
+        if let Some((priority, line, position)) = read_turn(row)? {
+            let (count, last) = counts.entry((priority, line)).or_insert((0, position));
+            (*count, *last) = (*count + 1, position.max(*last));
         }
     }
-    Ok(brought)
+    Ok(counts)
 }
 
 /// Reads priority, fairness key and position of a claimed job; nothing if the row has no job.
-fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Place)>> {
+fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Position)>> {
     let Some(id) = row.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)? else { return Ok(None) };
     let Ok(priority) = Priority::new(row.try_get::<_, i16>(FIRST_JOB_COLUMN + 3)?.into()) else {
         return Ok(None);
@@ -481,7 +489,7 @@ fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Place)>> {
     Ok(Some((priority, options.fairness_key, (due, JobId(id)))))
 }
 
-impl Ask<'_> {
+impl QueueClaim<'_> {
     /// Claims from the plain ranges of a queue in which jobs have fairness keys.
     pub(super) async fn by_turns(
         &self,
@@ -497,24 +505,24 @@ impl Ask<'_> {
         let mut all: Vec<Row> = Vec::new();
         (turns.done, turns.rounds) = (0, 0);
         for _ in 0..ROUNDS_MAX {
-            let Some(spans) = self.next_spans(store, left, group, turns) else { break };
-            let (limit, passes_by, spent) = (int4(left.room), left.passes_by, left.spent);
+            let Some(ranges) = self.next_ranges(store, left, group, turns) else { break };
+            let (limit, skips_locked, spent) = (int4(left.room), left.skips_locked, left.spent);
             let head = self.head(&now, &worker, &token, &queue, &types, &limit, &false, &spent);
             let params: Vec<_> = head
                 .into_iter()
-                .chain(spans.params())
-                .chain([flag(&passes_by)])
-                .chain(spans.whom())
+                .chain(ranges.params())
+                .chain([flag(&skips_locked)])
+                .chain(ranges.whom())
                 .collect();
             let rows = tx.query(&store.sql.claim_fairness_keys, &params).await?;
-            if !self.was_let_in(&rows)? {
+            if !self.tried_to_claim(&rows)? {
                 // The statement claimed nothing under any key.
                 all.extend(rows);
                 break;
             }
             left.took(count_taken(&rows)?, false);
             let met_late = has_late(&rows)?;
-            self.note_turns(store, turns, &read_brought(&rows)?, left.room == 0, met_late);
+            self.note_turns(store, turns, &read_counts(&rows)?, left.room == 0, met_late);
             all.extend(rows);
             if met_late || left.room == 0 {
                 break;
@@ -523,13 +531,13 @@ impl Ask<'_> {
         Ok(all)
     }
 
-    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Found, is_full: bool, met_late: bool) {
+    fn note_turns(&self, store: &Store, turns: &Turns, counts: &Found, is_full: bool, met_late: bool) {
         let now = Moment::now();
         let mut claim_cursors = store.claim_cursors();
         let cursors = claim_cursors.of(self.scope, now);
-        cursors.lines.note(turns, brought, is_full, met_late);
+        cursors.lines.note(turns, counts, is_full, met_late);
         // Jobs that were claimed from whole priorities came in plain order.
-        for ((priority, _), (count, last)) in brought.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
+        for ((priority, _), (count, last)) in counts.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
             cursors.took(*priority, (*count).into(), *last, now);
         }
         if let Some(priority) = turns.of {
@@ -537,7 +545,7 @@ impl Ask<'_> {
         }
     }
 
-    fn next_spans(
+    fn next_ranges(
         &self,
         store: &Store,
         left: &Left,
@@ -547,7 +555,7 @@ impl Ask<'_> {
         let mut claim_cursors = store.claim_cursors();
         let (now, cursors) = (Moment::now(), claim_cursors.of(self.scope, Moment::now()));
         let starts: Vec<_> = group.iter().map(|range| cursors.start(range.priority, now)).collect();
-        turns.next_spans(&mut cursors.lines, &starts, group, left.room)
+        turns.next_ranges(&mut cursors.lines, &starts, group, left.room)
     }
 }
 

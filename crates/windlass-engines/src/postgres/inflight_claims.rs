@@ -26,11 +26,11 @@ impl InFlight {
         let is_shared_scan = self.under_way > 0;
         self.under_way += 1;
         let lately = self.scanned_all_at.is_some_and(|at| now.duration_since(at) < SCAN_ALL_EVERY);
-        let passes_by = is_shared_scan && lately;
-        if !passes_by {
+        let skips_locked = is_shared_scan && lately;
+        if !skips_locked {
             self.scanned_all_at = Some(now);
         }
-        passes_by
+        skips_locked
     }
 
     /// Makes the next claim try every row.
@@ -45,38 +45,39 @@ impl InFlight {
 }
 
 /// The place of a claim among those of this process with the same scope, until it is dropped.
-pub(super) struct Turn<'s> {
+pub(super) struct InFlightClaim<'s> {
     store: &'s Store,
     scope: Option<&'s Scope>,
-    has_ended_well: bool,
+    has_finished: bool,
     /// Whether the claim skips rows that bear the mark of a lock.
-    pub(super) passes_by: bool,
+    pub(super) skips_locked: bool,
 }
 
-impl<'s> Turn<'s> {
+impl<'s> InFlightClaim<'s> {
     /// Begins a claim. A claim of several queues tries every row: it is rare, and rows that it skipped
     /// would be hard to find again.
-    pub(super) fn take(store: &'s Store, open: &'s [Scope]) -> Self {
+    pub(super) fn begin(store: &'s Store, open: &'s [Scope]) -> Self {
         let scope = if let [scope] = open { Some(scope) } else { None };
         let now = Moment::now();
-        let passes_by = scope.is_some_and(|scope| store.claim_cursors().of(scope, now).in_flight.enter(now));
-        Self { store, scope, has_ended_well: false, passes_by }
+        let skips_locked =
+            scope.is_some_and(|scope| store.claim_cursors().of(scope, now).in_flight.enter(now));
+        Self { store, scope, has_finished: false, skips_locked }
     }
 
     /// Notes that the store answered the claim.
-    pub(super) fn end_well(mut self) {
-        self.has_ended_well = true;
+    pub(super) fn finish(mut self) {
+        self.has_finished = true;
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for InFlightClaim<'_> {
     fn drop(&mut self) {
         if let Some(scope) = self.scope {
             let mut claim_cursors = self.store.claim_cursors();
             let in_flight = &mut claim_cursors.of(scope, Moment::now()).in_flight;
             in_flight.leave();
             // The marks of a failed claim stay on rows that are free.
-            if !self.has_ended_well {
+            if !self.has_finished {
                 in_flight.scan_all();
             }
         }

@@ -13,7 +13,7 @@ use windlass_core::names::{OrderingKey, TypeName};
 use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
-use super::counts::{Deltas, Depths, Spot, Total};
+use super::counts::{CountedState, Deltas, Depths, Total};
 use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::ordering_keys::Marked;
 use super::store_error::StoreResult;
@@ -92,23 +92,23 @@ impl Store {
     ) -> StoreResult<Tried> {
         let depths = self.depths(&request.jobs, catalogue).await?;
         let tx = self.work.begin().await?;
-        let tried = self.put_keyed(&tx, request, catalogue, unstorable, depths).await;
+        let tried = self.enqueue_keyed_in(&tx, request, catalogue, unstorable, depths).await;
         let (tried, depths) = tx.end(tried).await.map_err(key_is_held)?;
         self.remember_depths(depths);
-        self.go_on_after(&tried, &request.jobs).await;
+        self.advance_after(&tried, &request.jobs).await;
         Ok(tried)
     }
 
     /// Releases enqueued jobs that come first in their ordering keys. The ordering key of a revived job is
     /// in its own row.
-    async fn go_on_after(&self, tried: &Tried, jobs: &[NewJob]) {
+    async fn advance_after(&self, tried: &Tried, jobs: &[NewJob]) {
         let Tried::Stored(answers) = tried else { return };
         let of_ordering_key =
             jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.ordering_key.clone()?)));
         let is_news = |id| answers.iter().any(|answer| answer.job() == Ok(id));
-        self.go_on_with(&of_ordering_key.collect(), is_news).await;
+        self.advance_keys(&of_ordering_key.collect(), is_news).await;
         if answers.iter().any(|answer| matches!(answer, EnqueueAnswer::Revived(_)))
-            && let Err(fault) = self.work_off_marks().await
+            && let Err(fault) = self.handle_marks().await
         {
             tracing::debug!(?fault, "advancing ordering keys failed; the next scan tries again");
         }
@@ -119,12 +119,12 @@ impl Store {
         let catalogue = self.catalogue();
         let depths = self.depths(&request.jobs, &catalogue).await?;
         let tx = self.work.begin().await?;
-        let tried = self.put_keyed(&tx, &request, &catalogue, &Unstorable::new(), depths).await;
-        tx.undo().await;
+        let tried = self.enqueue_keyed_in(&tx, &request, &catalogue, &Unstorable::new(), depths).await;
+        tx.rollback().await;
         tried.map(drop)
     }
 
-    async fn put_keyed(
+    async fn enqueue_keyed_in(
         &self,
         tx: &Tx,
         request: &EnqueueRequest,
@@ -331,7 +331,7 @@ impl Store {
             let params: Vec<_> = head.into_iter().chain(new.params()).chain(tail).collect();
             tx.query(&self.sql.insert_jobs, &params).await?;
             // A hint: if this is rolled back, claims find nothing there.
-            self.claim_cursors().found_lines(&new.lines);
+            self.claim_cursors().found_fairness_keys(&new.lines);
         }
         self.mark_ordering_key(tx, &std::mem::take(&mut keyed.marked)).await?;
         self.hold_keys(tx, &std::mem::take(&mut keyed.holding)).await
@@ -394,7 +394,7 @@ impl Store {
             text(&options),
         ];
         tx.query(&self.sql.replace_job, &params).await?;
-        let (from, to) = (live.spot(), Spot::waiting(accepted.due, live.gate.is_some()));
+        let (from, to) = (live.counted_state(), CountedState::waiting(accepted.due, live.gate.is_some()));
         deltas.moved((&live.job_type, &live.queue), from, to);
         self.mark_put_off(tx, &live, accepted.due, now).await
     }
@@ -463,7 +463,7 @@ impl Keyed {
         self.marked
             .extend(new.ordering_key.iter().map(|ordering_key| (new.job_type.clone(), ordering_key.clone())));
         let kind = (&new.job_type, &accepted.queue);
-        self.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
+        self.deltas.moved(kind, CountedState::Outside, CountedState::waiting(accepted.due, gate.is_some()));
         self.deltas.total(kind, Total::EnqueueAnswer);
     }
 }

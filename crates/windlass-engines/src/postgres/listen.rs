@@ -97,31 +97,31 @@ async fn listen(
         tokio::time::timeout(periods.heard_within, listener.config.connect(listener.tls.clone())).await;
     let (client, mut connection) = connected
         .map_err(|_| "the server accepts the connection, and does not answer".to_owned())?
-        .map_err(told)?;
-    let (heard, mut hears) = tokio::sync::mpsc::channel::<String>(64);
+        .map_err(text_of)?;
+    let (sender, mut payloads) = tokio::sync::mpsc::channel::<String>(64);
     let reader = tokio::spawn(async move {
         loop {
             match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 Some(Ok(AsyncMessage::Notification(note))) => {
                     // Hints past a full channel are lost. A scan finds the work that they announced, and a
                     // heartbeat finds requests to stop a job.
-                    let _ = heard.try_send(note.payload().to_owned());
+                    let _ = sender.try_send(note.payload().to_owned());
                 }
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return,
             }
         }
     });
-    let ended = hear(store, &client, &mut hears, periods, channels, calls).await;
+    let ended = receive(store, &client, &mut payloads, periods, channels, calls).await;
     // Not left to the driver: it would wait for the answer to the last query.
     reader.abort();
     ended
 }
 
-async fn hear(
+async fn receive(
     store: &Weak<Store>,
     client: &Client,
-    hears: &mut Receiver<String>,
+    payloads: &mut Receiver<String>,
     periods: &Periods,
     channels: &Channels,
     calls: &mut Receiver<LockCall>,
@@ -129,7 +129,7 @@ async fn hear(
     // The channels stand first: by them people find this session among the server's others.
     let (all, own) = (channels.all(), channels.own());
     let listen = format!("LISTEN {all}; LISTEN {own}; {NOTICE_A_SILENT_PEER} {DO_NOT_WAIT}");
-    say(client, &listen, periods).await?;
+    execute(client, &listen, periods).await?;
     let Some(mut held) = store.upgrade().map(|store| {
         store.idle_registry().forget_marks();
         store.listeners.tell(&Hint::Any);
@@ -140,8 +140,8 @@ async fn hear(
     let mut probe_at = Instant::now() + periods.probe_every;
     loop {
         let wake_at = held.next_lapse().map_or(probe_at, |lapse| probe_at.min(lapse.into()));
-        let heard = tokio::select! {
-            heard = hears.recv() => heard,
+        let payload = tokio::select! {
+            payload = payloads.recv() => payload,
             Some(call) = calls.recv() => {
                 in_time(held.serve(call, client), periods).await?;
                 continue;
@@ -152,13 +152,13 @@ async fn hear(
                     continue;
                 }
                 probe(client, periods, channels).await?;
-                let own_voice = tokio::time::timeout(periods.heard_within, hears.recv()).await;
-                own_voice.map_err(|_| "its own notification did not arrive".to_owned())?
+                let own_notification = tokio::time::timeout(periods.heard_within, payloads.recv()).await;
+                own_notification.map_err(|_| "its own notification did not arrive".to_owned())?
             }
         };
-        let (Some(heard), Some(store)) = (heard, store.upgrade()) else { return Ok(()) };
+        let (Some(payload), Some(store)) = (payload, store.upgrade()) else { return Ok(()) };
         probe_at = Instant::now() + periods.probe_every;
-        tell(&store, &heard);
+        deliver(&store, &payload);
     }
 }
 
@@ -168,7 +168,7 @@ async fn in_time(
     periods: &Periods,
 ) -> Ended {
     let answered = tokio::time::timeout(periods.heard_within, asked).await;
-    answered.map_err(|_| "the server does not answer".to_owned())?.map_err(told)
+    answered.map_err(|_| "the server does not answer".to_owned())?.map_err(text_of)
 }
 
 /// Sends a notification to itself. A server that became read-only would deliver it for ever, while the
@@ -179,8 +179,8 @@ async fn probe(client: &Client, periods: &Periods, channels: &Channels) -> Ended
         "SELECT current_setting('transaction_read_only'), pg_notify('{}', '{PROBE}')",
         channels.own()
     );
-    let said = tokio::time::timeout(periods.heard_within, client.simple_query(&text)).await;
-    let answers = said.map_err(|_| "the server does not answer".to_owned())?.map_err(told)?;
+    let answer = tokio::time::timeout(periods.heard_within, client.simple_query(&text)).await;
+    let answers = answer.map_err(|_| "the server does not answer".to_owned())?.map_err(text_of)?;
     let is_read_only = |answer: &SimpleQueryMessage| matches!(answer, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
     if answers.iter().any(is_read_only) {
         return Err("the server takes no writes any more".to_owned());
@@ -190,20 +190,20 @@ async fn probe(client: &Client, periods: &Periods, channels: &Channels) -> Ended
 
 /// Runs statements within a time limit. A peer that went away in silence does not answer, and causes no
 /// error either.
-async fn say(client: &Client, text: &str, periods: &Periods) -> Ended {
-    let said = tokio::time::timeout(periods.heard_within, client.batch_execute(text)).await;
-    said.map_err(|_| "the server does not answer".to_owned())?.map_err(told)
+async fn execute(client: &Client, text: &str, periods: &Periods) -> Ended {
+    let answer = tokio::time::timeout(periods.heard_within, client.batch_execute(text)).await;
+    answer.map_err(|_| "the server does not answer".to_owned())?.map_err(text_of)
 }
 
-fn told(error: tokio_postgres::Error) -> String {
+fn text_of(error: tokio_postgres::Error) -> String {
     error.to_string()
 }
 
-fn tell(store: &Store, heard: &str) {
-    if heard == PROBE {
+fn deliver(store: &Store, payload: &str) {
+    if payload == PROBE {
         return;
     }
-    let hint = hint(heard).unwrap_or(Hint::Any);
+    let hint = hint(payload).unwrap_or(Hint::Any);
     if let Hint::Queue(queue) = &hint {
         store.claim_cursors().notified(queue);
     }
@@ -211,13 +211,13 @@ fn tell(store: &Store, heard: &str) {
 }
 
 /// The hint in a payload, if it says what exactly has changed.
-fn hint(heard: &str) -> Option<Hint> {
-    if heard == CANCEL {
+fn hint(payload: &str) -> Option<Hint> {
+    if payload == CANCEL {
         return None;
     }
-    match heard.strip_prefix(LEASE) {
+    match payload.strip_prefix(LEASE) {
         Some(duty) => DutyName::parse(duty).ok().map(Hint::Lease),
-        None => QueueName::parse(heard).ok().map(Hint::Queue),
+        None => QueueName::parse(payload).ok().map(Hint::Queue),
     }
 }
 
@@ -231,14 +231,14 @@ mod tests {
         let address = Address::parse(&url).expect("a valid database URL");
         let client = address.connect().await.expect("the server is up");
         client.batch_execute(NOTICE_A_SILENT_PEER).await.expect("the server knows these settings");
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         for of in
             ["tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"]
         {
             let row = client.query_one(&format!("SHOW {of}"), &[]).await.expect("a setting");
-            told.push(row.get::<_, String>(0));
+            shown.push(row.get::<_, String>(0));
         }
         assert!(url.contains("@127.0.0.1:"), "a Unix socket has no such settings: {url}");
-        assert_eq!(told, ["10", "5", "3", "25000"]);
+        assert_eq!(shown, ["10", "5", "3", "25000"]);
     }
 }

@@ -39,7 +39,7 @@ const SMALL_ROWS_TIMES: u32 = 20;
 
 /// For how long a queue takes turns after its last job with a fairness key. Each change makes all processes
 /// read the queues again.
-const SHARES_FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
+const FAIRNESS_KEYS_FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// The work for a sweep: most of the time, none.
 #[derive(Debug, Clone, Copy)]
@@ -128,12 +128,12 @@ impl Store {
         duties.attempt_if(there_is.ends, self.fold_claims()).await;
         let served = duties.attempt_if(there_is.waiting || there_is.unhandled, self.served()).await;
         let unhandled = duties.attempt_if(there_is.waiting, self.park_unhandled(limit, &served)).await;
-        duties.attempt_if(there_is.invalid_priority, self.give_up_misplaced(limit)).await;
+        duties.attempt_if(there_is.invalid_priority, self.bury_invalid_priority(limit)).await;
         for name in served.types.iter().filter(|_| there_is.unhandled) {
             duties.attempt(self.let_through(&Gate::no_handler(name), limit)).await;
         }
         duties.attempt_if(there_is.ended_keys, self.free_ended_keys(limit)).await;
-        duties.attempt_if(there_is.marks, self.work_off_marks()).await;
+        duties.attempt_if(there_is.marks, self.handle_marks()).await;
         duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_requeued_jobs)).await;
         duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_waiting)).await;
         let is_full = |count: u64| count > 0 && count >= u64::from(limit);
@@ -224,16 +224,16 @@ impl Store {
 
     /// Moves jobs with an invalid priority to the dead-letter queue, since no claim would ever read them. A
     /// person who wrote them has removed the constraint of the schema.
-    async fn give_up_misplaced(&self, limit: u32) -> StoreResult<u64> {
+    async fn bury_invalid_priority(&self, limit: u32) -> StoreResult<u64> {
         let (queues, limit) = (self.queue_names(), int4(limit));
         let ids = self.ids(&self.sql.invalid_priority, &[texts(&queues), small_number(&limit)]).await?;
         let text = "its row in the store is damaged: expected a priority between 0 and 10";
         let error = JobError::new(ErrorKind::Undecodable, text);
         self.move_waiting(&ids, |live| {
-            let landing =
+            let applied =
                 AppliedTransition { counters: live.counters, place: Place::Dead { error: error.clone() } };
-            let parting = AttemptEnd { last_error: Some(error.clone()), ..AttemptEnd::default() };
-            live.priority.is_none().then_some(Move { live, landing, parting })
+            let end = AttemptEnd { last_error: Some(error.clone()), ..AttemptEnd::default() };
+            live.priority.is_none().then_some(Move { live, applied, end })
         })
         .await
     }
@@ -276,7 +276,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let moved = self.move_waiting_in(&tx, ids, to).await;
         let (count, moved) = tx.end(moved).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         Ok(count)
     }
 
@@ -357,7 +357,7 @@ impl Store {
     /// Makes queues stop taking turns that had jobs with fairness keys long ago and have none now, so that
     /// their claims cost what they did before.
     async fn forget_fairness_keys(&self) -> StoreResult<()> {
-        let (now, kept) = (self.now_param(), micros(SHARES_FORGOTTEN_AFTER));
+        let (now, kept) = (self.now_param(), micros(FAIRNESS_KEYS_FORGOTTEN_AFTER));
         let params = [instant(&now), number(&kept)];
         self.work.get().await?.execute(&self.sql.forget_fairness_keys, &params).await.map(drop)
     }

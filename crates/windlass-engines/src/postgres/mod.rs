@@ -98,7 +98,7 @@ use conn::Connections;
 use counts::DepthsSeen;
 use ctid_cache::CtidCache;
 use duty_locks::{LOCK_REQUESTS_MAX, LockCalls};
-use gate_cursor::Openings;
+use gate_cursor::GateCursors;
 use hints::Channels;
 use listen::Listener;
 use notify::IdleRegistry;
@@ -144,21 +144,21 @@ struct Store {
     /// How often this process has begun to read the catalogue.
     catalogue_reads: AtomicU64,
     claim_cursors: Mutex<ClaimCursors>,
-    openings: Mutex<Openings>,
+    gate_cursors: Mutex<GateCursors>,
     ctid_cache: Mutex<CtidCache>,
     idle_registry: Mutex<IdleRegistry>,
     looks_after_mark: Vec<Duration>,
     /// Held while this process records in the store which queues it waits for.
-    telling: tokio::sync::Mutex<()>,
+    idle_writes: tokio::sync::Mutex<()>,
     depths_seen: Mutex<DepthsSeen>,
     /// How long the last scan from the very front took.
-    look_micros: AtomicU64,
+    scan_micros: AtomicU64,
     /// Whether the last claim was a big one, and full.
     is_flowing: AtomicBool,
     /// Whether recording that a queue has jobs with fairness keys failed for want of a right.
-    may_not_say_fairness_keys: AtomicBool,
+    may_not_record_fairness_keys: AtomicBool,
     /// The job id up to which sweeps have scanned for running jobs that belong to no claim.
-    mended_up_to: AtomicI64,
+    repaired_up_to: AtomicI64,
     /// Whether jobs that succeeded lately had keys.
     ends_have_keys: AtomicBool,
     /// Whether all jobs that succeeded lately left only a trace.
@@ -197,24 +197,24 @@ impl PostgresEngine {
             catalogue: RwLock::default(),
             catalogue_reads: AtomicU64::new(1),
             claim_cursors: Mutex::default(),
-            openings: Mutex::default(),
+            gate_cursors: Mutex::default(),
             idle_registry: Mutex::default(),
             depths_seen: Mutex::default(),
-            look_micros: AtomicU64::new(0),
+            scan_micros: AtomicU64::new(0),
             is_flowing: AtomicBool::new(false),
-            may_not_say_fairness_keys: AtomicBool::new(false),
-            mended_up_to: AtomicI64::new(0),
+            may_not_record_fairness_keys: AtomicBool::new(false),
+            repaired_up_to: AtomicI64::new(0),
             ends_have_keys: AtomicBool::new(false),
             ends_are_traces: AtomicBool::new(false),
             ctid_cache: Mutex::default(),
-            telling: tokio::sync::Mutex::default(),
+            idle_writes: tokio::sync::Mutex::default(),
             looks_after_mark: periods.looks_after_mark.clone(),
             listeners: Listeners::default(),
             myself: myself.clone(),
         });
         let opening = store.clone();
         let durability = io_thread.run(async move { opening.open(&options).await }).await?;
-        io_thread.spawn(Store::keep_looking(Arc::downgrade(&store), periods.look_every));
+        io_thread.spawn(Store::keep_scanning(Arc::downgrade(&store), periods.look_every));
         if let Some(listener) = listener {
             io_thread.spawn(listen::keep_listening(Arc::downgrade(&store), listener, periods, locks_called));
         }
@@ -295,8 +295,8 @@ impl Store {
         self.catalogue.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn openings(&self) -> MutexGuard<'_, Openings> {
-        self.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn gate_cursors(&self) -> MutexGuard<'_, GateCursors> {
+        self.gate_cursors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn claim_cursors(&self) -> MutexGuard<'_, ClaimCursors> {

@@ -2,7 +2,7 @@
 //!
 //! Its own writes reach it at once. Writes of other processes wake it by a notification, if it has recorded
 //! that it waits. Each notification costs the whole server a lock at commit, so no process sends one that
-//! no worker waits for. Beneath both lies the periodic scan.
+//! no worker waits for. The periodic scan backs up both.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct IdleRegistry {
     woke_next: HashMap<QueueName, Moment>,
 }
 
-/// What to write to the store.
+/// A change of the marks, to be written to the store.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Notified {
     mark: Vec<QueueName>,
@@ -44,25 +44,25 @@ struct Notified {
 
 impl IdleRegistry {
     /// Notes whether a claim of these queues was full.
-    fn ate(&mut self, request: &ClaimRequest, is_full: bool, more: bool, now: Moment) -> Notified {
-        let mut told = Notified::default();
+    fn note_claim(&mut self, request: &ClaimRequest, is_full: bool, more: bool, now: Moment) -> Notified {
+        let mut change = Notified::default();
         for queue in &request.queues {
             if is_full {
                 self.marked.remove(queue);
                 // Whether or not this process still knows of a mark: it may be forgotten here and not in the
                 // store.
                 if self.idle.remove(queue).is_some() {
-                    told.unmark.push(queue.clone());
+                    change.unmark.push(queue.clone());
                 }
                 if more && self.may_wake_next(queue, now) {
-                    told.wake_next.push((queue.clone(), to_json(&request.types)));
+                    change.wake_next.push((queue.clone(), to_json(&request.types)));
                 }
             } else if self.wants_more(queue, &request.types) || self.is_mark_old(queue, now) {
                 self.marked.insert(queue.clone(), now);
-                told.mark.push(queue.clone());
+                change.mark.push(queue.clone());
             }
         }
-        told
+        change
     }
 
     /// Notes the requested types. Returns whether there are more of them than before.
@@ -113,12 +113,12 @@ impl IdleRegistry {
 
     /// The part that still holds. A queue that changed state meanwhile is written by the call that changed
     /// it.
-    fn still_true(&self, told: &Notified) -> Notified {
+    fn still_true(&self, change: &Notified) -> Notified {
         let waits = |queue: &&QueueName| self.idle.contains_key(*queue);
         Notified {
-            mark: told.mark.iter().filter(waits).cloned().collect(),
-            unmark: told.unmark.iter().filter(|queue| !waits(queue)).cloned().collect(),
-            wake_next: told.wake_next.clone(),
+            mark: change.mark.iter().filter(waits).cloned().collect(),
+            unmark: change.unmark.iter().filter(|queue| !waits(queue)).cloned().collect(),
+            wake_next: change.wake_next.clone(),
         }
     }
 
@@ -135,20 +135,20 @@ impl Store {
     }
 
     /// Notes whether a claim was full, and writes to the store if that changes anything.
-    pub(super) fn note_appetite(&self, request: &ClaimRequest, is_full: bool, peek: NextDue) {
+    pub(super) fn note_idle(&self, request: &ClaimRequest, is_full: bool, peek: NextDue) {
         if !self.listens || request.suspects != Suspects::LeaveOut || request.limit == 0 {
             return;
         }
-        let told = self.idle_registry().ate(request, is_full, peek.more_due, Moment::now());
-        if told != Notified::default()
+        let change = self.idle_registry().note_claim(request, is_full, peek.more_due, Moment::now());
+        if change != Notified::default()
             && let Some(store) = self.myself.upgrade()
         {
-            tokio::spawn(async move { store.tell_store(told).await });
+            tokio::spawn(async move { store.write_change(change).await });
         }
     }
 
-    async fn tell_store(self: Arc<Self>, told: Notified) {
-        let done = self.write_appetite(&told).await;
+    async fn write_change(self: Arc<Self>, change: Notified) {
+        let done = self.write_idle(&change).await;
         if let Err(fault) = done {
             // Polling finds the jobs for which no notification comes.
             tracing::debug!(
@@ -157,10 +157,10 @@ impl Store {
             );
             self.idle_registry().forget_marks();
         }
-        for queue in &told.mark {
+        for queue in &change.mark {
             self.listeners.tell(&Hint::Queue(queue.clone()));
         }
-        if told.mark.is_empty() {
+        if change.mark.is_empty() {
             return;
         }
         let mut waited = Duration::ZERO;
@@ -169,28 +169,29 @@ impl Store {
             // little later.
             tokio::time::sleep(after.saturating_sub(waited)).await;
             waited = *after;
-            told.mark.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+            change.mark.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
         }
     }
 
     /// Writes one change at a time, each with what holds by then: two that cross would leave the older
     /// state in the store.
-    async fn write_appetite(&self, told: &Notified) -> StoreResult<()> {
+    async fn write_idle(&self, change: &Notified) -> StoreResult<()> {
         let conn = self.work.get().await?;
-        let _turn = self.telling.lock().await;
-        let told = self.idle_registry().still_true(told);
+        let _turn = self.idle_writes.lock().await;
+        let change = self.idle_registry().still_true(change);
         let own = self.channels.own();
         let names = |queues: &[QueueName]| queues.iter().map(ToString::to_string).collect::<Vec<_>>();
-        if !told.mark.is_empty() {
-            let queues = names(&told.mark);
-            let types: Vec<_> = told.mark.iter().map(|queue| self.idle_registry().types_of(queue)).collect();
+        if !change.mark.is_empty() {
+            let queues = names(&change.mark);
+            let types: Vec<_> =
+                change.mark.iter().map(|queue| self.idle_registry().types_of(queue)).collect();
             let params = [texts(&queues), text(&own), texts(&types)];
             conn.execute(&self.sql.mark_waiting, &params).await?;
         }
-        if !told.unmark.is_empty() {
-            conn.execute(&self.sql.unmark_waiting, &[texts(&names(&told.unmark)), text(&own)]).await?;
+        if !change.unmark.is_empty() {
+            conn.execute(&self.sql.unmark_waiting, &[texts(&names(&change.unmark)), text(&own)]).await?;
         }
-        for (queue, types) in &told.wake_next {
+        for (queue, types) in &change.wake_next {
             conn.execute(&self.sql.wake_next, &[text(&queue.as_str()), text(&own), text(types)]).await?;
         }
         Ok(())
@@ -203,7 +204,7 @@ impl Store {
         if unmark.is_empty() {
             return;
         }
-        if let Err(fault) = self.write_appetite(&Notified { unmark, ..Notified::default() }).await {
+        if let Err(fault) = self.write_idle(&Notified { unmark, ..Notified::default() }).await {
             tracing::debug!(?fault, "removing the marks of a stopped worker failed; they expire");
         }
     }
@@ -214,7 +215,7 @@ impl Store {
         if old.is_empty() {
             return;
         }
-        if let Err(fault) = self.write_appetite(&Notified { mark: old, ..Notified::default() }).await {
+        if let Err(fault) = self.write_idle(&Notified { mark: old, ..Notified::default() }).await {
             tracing::debug!(?fault, "renewing the marks of waiting queues failed; polling finds their jobs");
             self.idle_registry().forget_marks();
         }

@@ -23,7 +23,7 @@ pub struct PostgresOptions {
     /// Whether other processes wake this one by LISTEN and NOTIFY. Without it, polling finds the jobs that
     /// they enqueue within one second.
     pub listen: bool,
-    /// Where to listen, if the engine's own address leads to a pooler: a direct URL. By default, the
+    /// The direct URL to listen on, if the engine's own address leads to a pooler. By default, the
     /// engine's own.
     pub listen_url: Option<String>,
     /// How many connections this engine opens at most, besides one for heartbeats and one to listen.
@@ -42,7 +42,7 @@ pub struct Periods {
     /// A statement without an answer fails after this time. The server gives up sooner, so this is for a
     /// server that does not answer at all.
     pub answer_within: Duration,
-    /// The same for a heartbeat: the next one should find a connection that works.
+    /// The same timeout for a heartbeat: the next heartbeat should find a connection that works.
     pub heartbeat_within: Duration,
     /// How often the listener proves that it still receives notifications.
     pub probe_every: Duration,
@@ -192,7 +192,7 @@ pub(super) fn heartbeat_address(url: &str, pooled: bool) -> Result<Address> {
     Ok(if pooled { address } else { address.with_settings(HEARTBEAT) })
 }
 
-/// What an acknowledged job survives, by the server's own settings.
+/// The faults that an acknowledged job survives, by the server's own settings.
 pub(super) fn durability(fsync: bool, synchronous_commit: &str) -> Durability {
     if fsync && synchronous_commit != "off" { Durability::PowerCut } else { Durability::Crash }
 }

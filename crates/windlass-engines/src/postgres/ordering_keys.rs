@@ -55,20 +55,20 @@ impl Store {
     /// them: the committed part stands. Either way this process learns which jobs were released, since they
     /// may lie behind the claim cursors. `is_news` says whether a job that was released already is new
     /// here.
-    pub(super) async fn go_on_with(
+    pub(super) async fn advance_keys(
         &self,
         ordering_key: &Marked,
         is_news: impl Fn(JobId) -> bool + Send + Sync,
     ) {
         let all: Vec<_> = ordering_key.iter().cloned().collect();
         for some in all.chunks(ORDERING_KEY_AT_ONCE) {
-            if let Err(fault) = self.go_on_with_some(some.iter().cloned().collect(), &is_news).await {
+            if let Err(fault) = self.advance_chunk(some.iter().cloned().collect(), &is_news).await {
                 tracing::debug!(?fault, "advancing ordering keys failed; the next scan tries again");
             }
         }
     }
 
-    async fn go_on_with_some(
+    async fn advance_chunk(
         &self,
         mut ordering_key: Marked,
         is_news: &(impl Fn(JobId) -> bool + Send + Sync),
@@ -87,7 +87,7 @@ impl Store {
 
     /// Handles marks that other sessions have left: a process that died before it went on, or a transaction
     /// of the application, which knows nothing of marks.
-    pub(super) async fn work_off_marks(&self) -> StoreResult<()> {
+    pub(super) async fn handle_marks(&self) -> StoreResult<()> {
         let mut behind = 0;
         for _ in 0..ROUNDS_MAX {
             match self.advance(None, behind, &|_| false).await?.more_behind {
@@ -121,7 +121,7 @@ impl Store {
                 _ => note_out(row, &mut moved)?,
             }
         }
-        self.tell_put_back(&moved);
+        self.publish_requeued(&moved);
         Ok(advanced)
     }
 
@@ -154,7 +154,7 @@ fn ordering_key_of(row: &Row) -> StoreResult<Option<(TypeName, OrderingKey)>> {
 fn note_out(row: &Row, moved: &mut Moved) -> StoreResult<()> {
     let priority = Priority::new(row.try_get::<_, i16>(4)?.into());
     if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(3)?), priority) {
-        moved.put_back.push((queue.clone(), priority, before_all(row.try_get::<_, Instant>(5)?.0)));
+        moved.requeued.push((queue.clone(), priority, before_all(row.try_get::<_, Instant>(5)?.0)));
         moved.queues.insert(queue);
     }
     Ok(())

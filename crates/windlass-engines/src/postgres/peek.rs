@@ -20,10 +20,10 @@ use super::value::{Instant, Param, instant, text, texts};
 use crate::kit::check_batch_size;
 
 /// How often a process peeks while full claims flow.
-const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
+const PEEK_VALID_FOR: Duration = Duration::from_millis(250);
 
 /// A scan that takes longer than this is not made on behalf of a claim.
-const LOOK_IN_PASSING_MAX: Duration = Duration::from_secs(1);
+const SCAN_FOR_CLAIM_MAX: Duration = Duration::from_secs(1);
 
 impl Store {
     /// How many boosted jobs a claim may take. It is none if the scan for jobs that have waited for long
@@ -48,7 +48,7 @@ impl Store {
     /// another session's old transaction, that is left to the periodic scan, and claims go by the result of
     /// the last one.
     async fn refresh_heads(&self, open: &[Scope]) -> StoreResult<()> {
-        if self.look_takes() > LOOK_IN_PASSING_MAX {
+        if self.last_scan_took() > SCAN_FOR_CLAIM_MAX {
             return Ok(());
         }
         let now = self.estimated_now();
@@ -58,7 +58,7 @@ impl Store {
             open.iter().filter(is_stale).cloned().collect()
         };
         if !stale.is_empty() {
-            self.look_at(&stale).await?;
+            self.scan_scopes(&stale).await?;
         }
         Ok(())
     }
@@ -66,22 +66,22 @@ impl Store {
     /// Returns the peek after a claim, unless it was sent together with the claim. While big claims are
     /// full, there is more as far as the process can tell without a query, so it peeks only a few times a
     /// second.
-    pub(super) async fn outlook_after(
+    pub(super) async fn peek_after(
         &self,
         request: &ClaimRequest,
         catalogue: &Catalogue,
         open: &[Scope],
-        is_spared: bool,
+        skips_peek: bool,
         ahead: Option<NextDue>,
     ) -> StoreResult<NextDue> {
-        let remembered = self.claim_cursors().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
+        let remembered = self.claim_cursors().cached_peek(open, Moment::now(), PEEK_VALID_FOR);
         let peek = match (ahead, remembered) {
             (Some(ahead), _) => ahead,
-            (None, Some(peek)) if is_spared => NextDue { more_due: true, ..peek },
+            (None, Some(peek)) if skips_peek => NextDue { more_due: true, ..peek },
             _ => {
                 let conn = self.work.get().await?;
                 let ahead = self.look_ahead(&conn, open).await?;
-                self.claim_cursors().remember_outlooks(open, &ahead, Moment::now());
+                self.claim_cursors().cache_peeks(open, &ahead, Moment::now());
                 ahead.into_iter().fold(NextDue::default(), join)
             }
         };
@@ -110,37 +110,37 @@ impl Store {
 
     /// Peeks at each of these scopes, from the claim cursors.
     async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<Vec<NextDue>> {
-        let mut outlooks = Vec::new();
+        let mut peeks = Vec::new();
         for scope in scopes {
-            let look = Look::of(self, scope);
-            let rows = conn.query(&self.sql.look_ahead, &look.params()).await?;
-            outlooks.extend(rows.first().map(read_outlook).transpose()?);
+            let peek_params = PeekParams::of(self, scope);
+            let rows = conn.query(&self.sql.look_ahead, &peek_params.params()).await?;
+            peeks.extend(rows.first().map(read_peek).transpose()?);
         }
-        Ok(outlooks)
+        Ok(peeks)
     }
 }
 
 /// The parameters of a peek at one queue.
-pub(super) struct Look<'a> {
+pub(super) struct PeekParams<'a> {
     now: Option<Instant>,
     queue: &'a str,
     types: Option<Vec<String>>,
-    spans: ClaimRanges,
+    ranges: ClaimRanges,
 }
 
-impl<'a> Look<'a> {
+impl<'a> PeekParams<'a> {
     pub(super) fn of(store: &Store, scope: &'a Scope) -> Self {
-        let spans = store.spans(scope, &store.order(scope, 0));
-        Self { now: store.now_param(), queue: scope.queue.as_str(), types: type_texts(scope), spans }
+        let ranges = store.ranges(scope, &store.order(scope, 0));
+        Self { now: store.now_param(), queue: scope.queue.as_str(), types: type_texts(scope), ranges }
     }
 
     pub(super) fn params(&self) -> [Param<'_>; 6] {
-        let [priorities, after_due, after_id] = self.spans.starts();
+        let [priorities, after_due, after_id] = self.ranges.starts();
         [instant(&self.now), text(&self.queue), texts(&self.types), priorities, after_due, after_id]
     }
 }
 
-pub(super) fn read_outlook(row: &Row) -> StoreResult<NextDue> {
+pub(super) fn read_peek(row: &Row) -> StoreResult<NextDue> {
     let next: Option<i64> = row.try_get(1)?;
     Ok(NextDue {
         more_due: row.try_get(0)?,

@@ -5,9 +5,9 @@
 //! where NAME is an index, or a table for any of its indexes:
 //!
 //! ```text
-//! -- plan: cold: a person asks the doctor
-//! -- plan: walks NAME: folding keeps this table short
-//! -- plan: walks NAME when seen empty: a person asks for one job
+//! -- plan: cold: an operator runs the doctor
+//! -- plan: walks NAME: rolling up keeps this table short
+//! -- plan: walks NAME when seen empty: an operator reads one job
 //! -- plan: sorts: the jobs of one request
 //! ```
 //!

@@ -24,13 +24,13 @@ impl Store {
     pub(super) async fn job(&self, id: JobId) -> StoreResult<Option<StoredJob>> {
         let now = self.read_time().await?;
         let conn = self.work.get().await?;
-        let places: [(&Statement, Reader); 3] = [
+        let tables: [(&Statement, Reader); 3] = [
             (&self.sql.read_live, row::live_record),
             (&self.sql.read_dead, row::dead_record),
             (&self.sql.read_ended, row::ended_record),
         ];
         // A dead job that is started over goes the other way, from the second table to the first.
-        for (statement, reader) in places.iter().chain(&places[..1]) {
+        for (statement, reader) in tables.iter().chain(&tables[..1]) {
             if let Some(row) = conn.query(statement, &[number(&id.0)]).await?.first() {
                 return reader(row, now).map(Some);
             }
@@ -59,12 +59,12 @@ impl Store {
         let conn = self.work.get().await?;
         let limit = request.limit.min(LIST_PAGE_MAX);
         let mut page = Vec::new();
-        for place in self.places(request.phase) {
-            let filters = Filters::of(&request, &place, now);
-            let statement = filters.statement(place.statement);
+        for table in self.tables(request.phase) {
+            let filters = Filters::of(&request, &table, now);
+            let statement = filters.statement(table.statement);
             let rows = conn.query(&statement, &filters.params()).await?;
             for row in &rows {
-                page.push((place.reader)(row, now)?);
+                page.push((table.reader)(row, now)?);
             }
         }
         page.sort_by_key(|record| std::cmp::Reverse(record.job.id));
@@ -75,13 +75,13 @@ impl Store {
     }
 
     /// The tables in which jobs of a phase can be.
-    fn places(&self, phase: Option<Phase>) -> Vec<Place<'_>> {
-        let live = Place { statement: &self.sql.list_live, reader: row::live_record, is_live: true };
-        let dead = Place { statement: &self.sql.list_dead, reader: row::dead_record, is_live: false };
-        let ended = Place { statement: &self.sql.list_ended, reader: row::ended_record, is_live: false };
+    fn tables(&self, phase: Option<Phase>) -> Vec<Table<'_>> {
+        let live = Table { statement: &self.sql.list_live, reader: row::live_record, is_live: true };
+        let dead = Table { statement: &self.sql.list_dead, reader: row::dead_record, is_live: false };
+        let ended = Table { statement: &self.sql.list_ended, reader: row::ended_record, is_live: false };
         match phase {
             None => vec![live, dead, ended],
-            Some(Phase::Running) => vec![Place { statement: &self.sql.list_running, ..live }],
+            Some(Phase::Running) => vec![Table { statement: &self.sql.list_running, ..live }],
             Some(Phase::Ready | Phase::Scheduled | Phase::Parked) => vec![live],
             Some(Phase::Dead) => vec![dead],
             Some(Phase::Succeeded | Phase::Cancelled) => vec![ended],
@@ -104,7 +104,7 @@ fn read_attempt(row: &Row) -> StoreResult<StoredAttempt> {
 }
 
 /// One of the three tables of jobs.
-struct Place<'s> {
+struct Table<'s> {
     statement: &'s Statement,
     reader: Reader,
     is_live: bool,
@@ -118,7 +118,7 @@ struct Filters {
 }
 
 impl Filters {
-    fn of(request: &ListRequest, place: &Place<'_>, now: Timestamp) -> Self {
+    fn of(request: &ListRequest, table: &Table<'_>, now: Timestamp) -> Self {
         let before = request.before.map_or(i64::MAX, |id| id.0);
         let limit = i64::from(request.limit.min(LIST_PAGE_MAX));
         let mut filters = Self { lines: Vec::new(), values: Vec::new() };
@@ -137,7 +137,7 @@ impl Filters {
                 filters.add(line, text, Type::TEXT);
             }
         }
-        filters.add_phase(request.phase, place, now);
+        filters.add_phase(request.phase, table, now);
         filters
     }
 
@@ -150,14 +150,14 @@ impl Filters {
         self.lines.push(format!("{line}${}", self.values.len()));
     }
 
-    fn add_phase(&mut self, phase: Option<Phase>, place: &Place<'_>, now: Timestamp) {
+    fn add_phase(&mut self, phase: Option<Phase>, table: &Table<'_>, now: Timestamp) {
         const WAITS: &str = "AND gate IS NULL AND locked_at IS NULL AND scheduled_at";
         match phase {
             Some(Phase::Ready) => self.add(&format!("{WAITS} <= "), Instant(now), Type::TIMESTAMPTZ),
             Some(Phase::Scheduled) => self.add(&format!("{WAITS} > "), Instant(now), Type::TIMESTAMPTZ),
             Some(Phase::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
-            Some(Phase::Succeeded) if !place.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
-            Some(Phase::Cancelled) if !place.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
+            Some(Phase::Succeeded) if !table.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
+            Some(Phase::Cancelled) if !table.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
             _ => {}
         }
     }

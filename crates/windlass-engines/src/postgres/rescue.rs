@@ -83,7 +83,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let taken = self.take_back_in(&tx, orphans, crashes_max).await;
         let (rescued, moved) = tx.end(taken).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         Ok(rescued)
     }
 
@@ -133,15 +133,15 @@ fn crashed(live: Live, held: &[i64], crashes_max: u32, rescued: &mut Rescued, no
         error: Some(crash_error()),
         output: None,
     });
-    let landing = after_crash(live.counters, live.due, crashes_max, &beside)
+    let applied = after_crash(live.counters, live.due, crashes_max, &beside)
         .or_cancelled(live.cancel_requested.as_deref());
-    match landing.place {
+    match applied.place {
         Place::Dead { .. } => rescued.buried.push(live.id),
         _ => rescued.returned.push(live.id),
     }
     Move {
         live,
-        landing,
-        parting: AttemptEnd { attempt, last_error: Some(crash_error()), ..AttemptEnd::default() },
+        applied,
+        end: AttemptEnd { attempt, last_error: Some(crash_error()), ..AttemptEnd::default() },
     }
 }

@@ -18,21 +18,21 @@ use windlass_core::names::{FairnessKey, QueueName};
 use windlass_core::priority::Priority;
 
 use super::Store;
-use super::claim_cursor::{FullScan, Place, Scope, before_all};
+use super::claim_cursor::{FullScan, Position, Scope, before_all};
 use super::conn::Conn;
 use super::store_error::{StoreError, StoreResult};
 use super::value::{Instant, instant, numbers, texts};
 use crate::kit::to_json;
 
 /// A scan takes at most this part of the time, however much it has to walk over.
-const LOOK_PART: u32 = 50;
+const SCAN_PART: u32 = 50;
 /// The pause between two scans is at most this long, unless one scan takes longer: marks of waiting
 /// processes and records of requeued jobs are kept for one minute.
-const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
+const SCAN_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A scan that takes this long has walked over thousands of rows, and claims should not.
-const LONG_LOOK: Duration = Duration::from_millis(5);
+const LONG_SCAN: Duration = Duration::from_millis(5);
 /// After this number of failures in a row, and each multiple of it, a warning is logged.
-const FAILED_TOLD_EVERY: u32 = 10;
+const WARN_EVERY: u32 = 10;
 /// A queue from which nothing was claimed for this long is no longer scanned: workers claim at least once a
 /// day.
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
@@ -41,26 +41,26 @@ const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 #[derive(Debug, Default)]
 struct ScanResult {
     /// The first job of each priority and its fairness key as stored, by the index of its scope.
-    first: HashMap<(usize, Priority), (Place, Option<String>)>,
+    first: HashMap<(usize, Priority), (Position, Option<String>)>,
     /// When the first suspect is due, by the index of its scope.
     suspects: HashMap<usize, Timestamp>,
-    put_back: Vec<(QueueName, Priority, Place)>,
+    requeued: Vec<(QueueName, Priority, Position)>,
     /// The version of the catalogue, and the store's clock.
     version: Option<(i64, Timestamp)>,
     /// Whether ordering keys are marked that no process has gone on with.
     has_marks: bool,
-    /// Scopes, by index, whose queues have jobs with fairness keys that no record says so of.
+    /// Scopes, by index, whose queues have jobs with fairness keys without a record of that.
     fairness_keys: HashSet<usize>,
 }
 
 impl ScanResult {
     fn read(rows: &[Row]) -> StoreResult<Self> {
-        let mut sight = Self::default();
-        rows.iter().try_for_each(|row| sight.take_in(row))?;
-        Ok(sight)
+        let mut found = Self::default();
+        rows.iter().try_for_each(|row| found.add_row(row))?;
+        Ok(found)
     }
 
-    fn take_in(&mut self, row: &Row) -> StoreResult<()> {
+    fn add_row(&mut self, row: &Row) -> StoreResult<()> {
         let place: Option<i64> = row.try_get(0)?;
         let place = place.map(|place| usize::try_from(place).unwrap_or(0).saturating_sub(1));
         let priority: Option<i16> = row.try_get(1)?;
@@ -71,7 +71,7 @@ impl ScanResult {
             }
             (Some(place), None) => _ = self.suspects.insert(place, at),
             (None, Some(Ok(priority))) => {
-                self.put_back
+                self.requeued
                     .extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, before_all(at))));
             }
             (None, None) => {
@@ -95,13 +95,13 @@ impl ScanResult {
 }
 
 fn pause_after(took: Duration) -> Duration {
-    (took * LOOK_PART).min(LOOK_PAUSE_MAX.max(took))
+    (took * SCAN_PART).min(SCAN_PAUSE_MAX.max(took))
 }
 
 /// Logs a failed scan. A scan that fails now and then is no concern. But only a scan finds jobs that came
 /// in behind the claim cursors.
-fn tell_failed(fault: &StoreError, in_a_row: u32) {
-    if in_a_row.is_multiple_of(FAILED_TOLD_EVERY) {
+fn log_failure(fault: &StoreError, in_a_row: u32) {
+    if in_a_row.is_multiple_of(WARN_EVERY) {
         tracing::warn!(
             ?fault,
             in_a_row,
@@ -114,21 +114,21 @@ fn tell_failed(fault: &StoreError, in_a_row: u32) {
 
 impl Store {
     /// Scans from the very front, about once a second, for as long as the engine lives.
-    pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
+    pub(super) async fn keep_scanning(store: Weak<Self>, every: Duration) {
         let (mut pause, mut failed) = (every, 0_u32);
         loop {
             // may sleep: this is the poll itself; the pause keeps what idle processes cost the server small.
             tokio::time::sleep(pause).await;
             let Some(store) = store.upgrade() else { return };
-            pause = match store.look_around().await {
+            pause = match store.scan_in_use().await {
                 Ok(()) => {
                     failed = 0;
-                    every.max(pause_after(store.look_takes()))
+                    every.max(pause_after(store.last_scan_took()))
                 }
                 // The elapsed time says only for how long the server did not answer.
                 Err(fault) => {
                     failed += 1;
-                    tell_failed(&fault, failed);
+                    log_failure(&fault, failed);
                     every
                 }
             };
@@ -137,87 +137,87 @@ impl Store {
 
     /// Scans all queues in use once: claim cursors rewind to jobs that were missed, and waiting workers are
     /// notified.
-    async fn look_around(&self) -> StoreResult<()> {
+    async fn scan_in_use(&self) -> StoreResult<()> {
         self.mark_again().await;
         let scopes = self.claim_cursors().in_use(Moment::now(), IN_USE_FOR);
         if scopes.is_empty() {
             return Ok(());
         }
         let conn = self.work.get().await?;
-        let sight = self.look(&conn, &scopes).await?;
+        let found = self.scan(&conn, &scopes).await?;
         drop(conn);
-        if sight.has_marks
-            && let Err(fault) = self.work_off_marks().await
+        if found.has_marks
+            && let Err(fault) = self.handle_marks().await
         {
             // The rest of the scan's result is reported all the same.
             tracing::debug!(?fault, "advancing ordering keys failed; the next scan tries again");
         }
         let with_fairness_keys =
-            sight.fairness_keys.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
+            found.fairness_keys.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
         self.use_fairness_keys(with_fairness_keys.collect()).await;
-        if sight.version.is_some_and(|(version, _)| version != self.catalogue().version) {
+        if found.version.is_some_and(|(version, _)| version != self.catalogue().version) {
             self.reload().await?;
             self.listeners.tell(&Hint::Any);
             return Ok(());
         }
         let (catalogue, now) = (self.catalogue(), self.estimated_now());
-        let mut due = sight.due(&scopes, now);
+        let mut due = found.due(&scopes, now);
         // Jobs of a paused queue cannot be claimed; resuming it changes the version.
         due.retain(|queue| catalogue.queue(queue).is_some_and(|queue| !queue.is_paused(now)));
         due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
-        let looked_at: HashSet<_> = scopes.into_iter().map(|scope| scope.queue).collect();
-        self.listeners.tell(&Hint::Quiet(looked_at.difference(&due).cloned().collect()));
+        let scanned_queues: HashSet<_> = scopes.into_iter().map(|scope| scope.queue).collect();
+        self.listeners.tell(&Hint::Quiet(scanned_queues.difference(&due).cloned().collect()));
         Ok(())
     }
 
     /// How long the last scan took.
-    pub(super) fn look_takes(&self) -> Duration {
-        Duration::from_micros(self.look_micros.load(Ordering::Relaxed))
+    pub(super) fn last_scan_took(&self) -> Duration {
+        Duration::from_micros(self.scan_micros.load(Ordering::Relaxed))
     }
 
     /// Scans these queues for jobs that have waited for long, and for jobs behind the claim cursors.
-    pub(super) async fn look_at(&self, scopes: &[Scope]) -> StoreResult<()> {
+    pub(super) async fn scan_scopes(&self, scopes: &[Scope]) -> StoreResult<()> {
         let conn = self.work.get().await?;
-        self.look(&conn, scopes).await.map(|_| ())
+        self.scan(&conn, scopes).await.map(|_| ())
     }
 
     /// Scans for jobs that came in behind the claim cursors, if another process announced some. Returns
     /// whether to claim again. Where a scan has a long way to go, only the records of requeued jobs are
     /// read; the periodic scan finds other jobs that came in late.
-    pub(super) async fn finds_what_was_told_of(&self, open: &[Scope]) -> StoreResult<bool> {
-        if !self.claim_cursors().take_told(open) {
+    pub(super) async fn finds_notified_jobs(&self, open: &[Scope]) -> StoreResult<bool> {
+        if !self.claim_cursors().take_notified(open) {
             return Ok(false);
         }
-        if self.look_takes() >= LONG_LOOK {
-            return self.steps_back(open).await;
+        if self.last_scan_took() >= LONG_SCAN {
+            return self.rewind_to_requeued(open).await;
         }
-        self.look_at(open).await?;
+        self.scan_scopes(open).await?;
         Ok(true)
     }
 
     /// Rewinds to the jobs that other processes have requeued lately. Returns whether some are in these
     /// queues.
-    async fn steps_back(&self, open: &[Scope]) -> StoreResult<bool> {
+    async fn rewind_to_requeued(&self, open: &[Scope]) -> StoreResult<bool> {
         let (start, at) = (Moment::now(), self.estimated_now());
         let rows = self.work.get().await?.query(&self.sql.requeued_jobs, &[]).await?;
-        let mut put_back = Vec::with_capacity(rows.len());
+        let mut requeued = Vec::with_capacity(rows.len());
         for row in &rows {
             // A name or a priority that no version of Windlass has written can be claimed by no worker.
             let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
             if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
-                put_back.push((queue, priority, before_all(row.try_get::<_, Instant>(2)?.0)));
+                requeued.push((queue, priority, before_all(row.try_get::<_, Instant>(2)?.0)));
             }
         }
-        self.claim_cursors().put_back_by_others(&put_back, start, at);
-        Ok(put_back.iter().any(|(queue, ..)| open.iter().any(|scope| scope.queue == *queue)))
+        self.claim_cursors().requeued_by_others(&requeued, start, at);
+        Ok(requeued.iter().any(|(queue, ..)| open.iter().any(|scope| scope.queue == *queue)))
     }
 
     /// Lets claims go on behind jobs that are too late and cannot be cancelled, until a scan comes back to
     /// them. Returns whether there was a job that had not been skipped before.
-    pub(super) async fn pass_by(&self, open: &[Scope], late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
+    pub(super) async fn skip_stuck(&self, open: &[Scope], late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
         let stuck: Vec<_> = late.into_iter().filter(|id| passed.insert(*id)).collect();
         match self.places_of(&stuck).await {
-            Ok(places) => self.claim_cursors().pass_by(open, &places),
+            Ok(places) => self.claim_cursors().skip_stuck(open, &places),
             Err(fault) => tracing::debug!(
                 ?fault,
                 "reading the positions of jobs that cannot be cancelled failed; claims stop before them"
@@ -226,7 +226,7 @@ impl Store {
         !stuck.is_empty()
     }
 
-    async fn places_of(&self, ids: &[i64]) -> StoreResult<Vec<(QueueName, Priority, Line, Place)>> {
+    async fn places_of(&self, ids: &[i64]) -> StoreResult<Vec<(QueueName, Priority, Line, Position)>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -246,33 +246,33 @@ impl Store {
     }
 
     /// Scans some queues from the very front, and reads where other processes have requeued jobs.
-    async fn look(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<ScanResult> {
+    async fn scan(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<ScanResult> {
         let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
         let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
         let (start, at, now) = (Moment::now(), self.estimated_now(), self.now_param());
         let rows = conn.query(&self.sql.look, &[texts(&queues), texts(&types), instant(&now)]).await?;
-        self.look_micros
+        self.scan_micros
             .store(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        let sight = ScanResult::read(&rows)?;
-        if let Some((_, now)) = sight.version {
+        let found = ScanResult::read(&rows)?;
+        if let Some((_, now)) = found.version {
             self.learn_time(now);
         }
-        self.claim_cursors().put_back_by_others(&sight.put_back, start, at);
-        let long = (self.look_takes() >= LONG_LOOK).then_some(FullScan { began: start, at });
-        self.take_in(scopes, &sight, long);
-        Ok(sight)
+        self.claim_cursors().requeued_by_others(&found.requeued, start, at);
+        let long = (self.last_scan_took() >= LONG_SCAN).then_some(FullScan { began: start, at });
+        self.apply_scan(scopes, &found, long);
+        Ok(found)
     }
 
-    fn take_in(&self, scopes: &[Scope], sight: &ScanResult, long: Option<FullScan>) {
+    fn apply_scan(&self, scopes: &[Scope], found: &ScanResult, long: Option<FullScan>) {
         let now = self.estimated_now();
         let mut claim_cursors = self.claim_cursors();
         for (place, scope) in scopes.iter().enumerate() {
-            claim_cursors.looked(scope, now);
+            claim_cursors.scanned(scope, now);
             for priority in Priority::all() {
-                let head = sight.first.get(&(place, priority));
-                claim_cursors.saw(scope, priority, head);
-                if let Some(look) = long {
-                    claim_cursors.advance(scope, priority, head.map(|(place, _)| *place), look);
+                let head = found.first.get(&(place, priority));
+                claim_cursors.found_first(scope, priority, head);
+                if let Some(scan) = long {
+                    claim_cursors.advance(scope, priority, head.map(|(place, _)| *place), scan);
                 }
             }
         }

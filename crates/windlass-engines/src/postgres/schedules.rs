@@ -130,12 +130,12 @@ impl Store {
         let tx = self.work.begin().await?;
         let changed = self.change_in(&tx, changes).await;
         let (changed, moved) = tx.end(changed).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         for (change, changed) in changes.iter().zip(&changed) {
             if let ScheduleChanged::Done { jobs, .. } = changed {
                 let answers: Vec<_> = jobs.iter().filter_map(answer_of).collect();
                 if answers.len() == change.jobs.len() {
-                    self.tell_of_new(&change.jobs, &answers, &self.catalogue());
+                    self.notify_of_new(&change.jobs, &answers, &self.catalogue());
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Store {
         let now = self.transaction_now(tx).await?;
         let applied = self.save_schedules(tx, changes, &before, now).await?;
         let mut moved = Moved::default();
-        let mut put = self.put_scheduled(tx, changes, &before, &applied, now, &mut moved).await?;
+        let mut put = self.enqueue_changes(tx, changes, &before, &applied, now, &mut moved).await?;
         let answer = |change: &ScheduleChange| match applied.get(change.name.as_str()) {
             Some(Some(version)) => {
                 let jobs = put.remove(change.name.as_str()).unwrap_or_default();
@@ -225,7 +225,7 @@ impl Store {
 
     /// Enqueues the jobs of all applied changes, by one call. Jobs that give way to them are cancelled
     /// after that, since they stay if nothing replaces them.
-    async fn put_scheduled(
+    async fn enqueue_changes(
         &self,
         tx: &Tx,
         changes: &[ScheduleChange],
@@ -261,7 +261,7 @@ impl Store {
             put.entry(name.to_owned()).or_default().push(Put::Answered(answer));
         }
         self.replace(tx, &replaced, now, &mut put, moved).await?;
-        self.note_what_was_made(tx, changes, before, &put, now).await?;
+        self.note_enqueued(tx, changes, before, &put, now).await?;
         Ok(put)
     }
 
@@ -312,7 +312,7 @@ impl Store {
         }
         self.cancel_free(tx, &whys, now, moved).await?;
         for (change, last) in full {
-            if let Some(answers) = self.put_after_cancel(tx, change, last, now, moved).await? {
+            if let Some(answers) = self.enqueue_after_cancel(tx, change, last, now, moved).await? {
                 put.insert(change.name.to_string(), answers.into_iter().map(Put::Answered).collect());
             }
         }
@@ -320,7 +320,7 @@ impl Store {
     }
 
     /// Cancels a job and enqueues another. If that one is refused all the same, both are rolled back.
-    async fn put_after_cancel(
+    async fn enqueue_after_cancel(
         &self,
         tx: &Tx,
         change: &ScheduleChange,
@@ -386,7 +386,7 @@ impl Store {
     }
 
     /// Stores which jobs schedules have enqueued, and which ticks enqueued none.
-    async fn note_what_was_made(
+    async fn note_enqueued(
         &self,
         tx: &Tx,
         changes: &[ScheduleChange],

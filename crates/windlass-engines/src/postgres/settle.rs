@@ -1,5 +1,5 @@
 //! Settling: writes the end of an attempt, if its fence holds. Plain successes take one statement for all.
-//! Ends that need a closer look (retries, dead letters, keys, cancels) take a transaction.
+//! Ends that need more work (retries, dead letters, keys, cancels) take a transaction.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -145,7 +145,7 @@ impl Store {
         };
         let gone_on = gone_on.await;
         let (fences, moved) = tx.end(gone_on).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         Ok(fences.into_iter().collect())
     }
 
@@ -182,7 +182,7 @@ impl Store {
         fences.sort_by_key(|fence| fence.job);
         let ids: Vec<_> = fences.iter().map(|fence| fence.job.0).collect();
         let tokens: Vec<_> = fences.iter().map(|fence| Bits::from(fence.token)).collect();
-        let at = self.take_row_places(&ids);
+        let at = self.take_ctids(&ids);
         let catalogue = self.catalogue();
         let types = catalogue.types().filter(|spec| spec.retention_days == 0);
         let types: Vec<_> = types.map(|spec| spec.name.to_string()).collect();
@@ -209,7 +209,7 @@ impl Store {
         let results: Vec<_> = rows.iter_mut().map(|end| end.result.take()).collect();
         let outputs: Vec<_> = rows.iter_mut().map(|end| end.output.take()).collect();
         let now = self.now_param();
-        let at = self.take_row_places(&ids);
+        let at = self.take_ctids(&ids);
         let params = [
             instant(&now),
             numbers(&ids),
@@ -256,7 +256,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let settled = self.settle_in(&tx, settlements, skip).await;
         let (answers, skipped, moved) = tx.end(settled).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         Ok((answers, skipped))
     }
 
@@ -290,15 +290,15 @@ impl Store {
     fn moved_by(&self, live: Live, settlement: Settlement, now: Timestamp) -> Move {
         let keep_result = self.catalogue().type_named(&live.job_type).is_some_and(|spec| spec.keep_result);
         let Settlement { fence, transition, report } = settlement.bounded(keep_result);
-        let parting = AttemptEnd {
+        let end = AttemptEnd {
             ended_ago: transition.ended_ago(&report),
             attempt: ended_attempt(&live, &transition, report, now),
             last_error: transition.error().cloned(),
             settled_by: Some(fence.token),
             is_retry: matches!(transition, Transition::Retry { .. }),
         };
-        let landing = transition.apply(now, live.due, live.counters, live.cancel_requested.as_deref());
-        Move { live, landing, parting }
+        let applied = transition.apply(now, live.due, live.counters, live.cancel_requested.as_deref());
+        Move { live, applied, end }
     }
 
     /// The answers to fences that do not hold any more: each may be the repeat of an end that was written.

@@ -192,14 +192,19 @@ impl From<StoreError> for EngineError {
 }
 
 fn refused(error: &DbError) -> EngineError {
-    said_no(error.code().code(), error.message(), error.hint(), error.constraint())
+    server_error(error.code().code(), error.message(), error.hint(), error.constraint())
 }
 
 /// The meaning of a server's error, for each library that reads one.
-pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Option<&str>) -> EngineError {
+pub(super) fn server_error(
+    code: &str,
+    said: &str,
+    hint: Option<&str>,
+    constraint: Option<&str>,
+) -> EngineError {
     let unusable = |why: String| EngineError::Unusable { why };
     match code {
-        "28000" if asks_for_tls(said) => unusable(format!(
+        "28000" if requires_tls(said) => unusable(format!(
             "the server refuses this user without TLS ({said}); write sslmode=require in the database URL, or \
              sslmode=verify-full with sslrootcert to verify the server, and check pg_hba.conf"
         )),
@@ -248,7 +253,7 @@ pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Op
 }
 
 /// Whether the server refused a session for its lack of TLS. Before version 14 it says so in other words.
-fn asks_for_tls(said: &str) -> bool {
+fn requires_tls(said: &str) -> bool {
     said.contains("pg_hba.conf") && (said.ends_with("no encryption") || said.ends_with("SSL off"))
 }
 

@@ -76,7 +76,7 @@ impl Store {
         now: Timestamp,
     ) -> StoreResult<()> {
         let to = JobStanding::Waiting { due, gate: live.gate.as_ref() };
-        if marks(live.stand(), to, false, now) {
+        if marks(live.standing(), to, false, now) {
             tx.query(&self.sql.mark_triggers, &[number(&live.id.0)]).await?;
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Store {
         let fired = tx.end(fired).await?;
         if let TriggerFired::Fired { job, .. } = &fired {
             let (jobs, answers) = (std::slice::from_ref(&firing.job), std::slice::from_ref(job));
-            self.tell_of_new(jobs, answers, &self.catalogue());
+            self.notify_of_new(jobs, answers, &self.catalogue());
         }
         Ok(fired)
     }

@@ -14,7 +14,7 @@ use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 
 use super::inside::{answered, complete_statement, enqueue_statement, settled, written};
-use super::store_error::said_no;
+use super::store_error::server_error;
 
 /// Enqueues jobs together with the caller's own writes: they are committed or rolled back together. There
 /// is no receipt, since the caller's transaction itself says whether it happened. A caller that needs one
@@ -91,7 +91,7 @@ fn uuid(bytes: [u8; 16]) -> String {
 /// The server's error, or an unknown outcome: the caller's transaction shows what was written.
 fn fault(error: sqlx::Error) -> EngineError {
     match error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>()) {
-        Some(said) => said_no(said.code(), said.message(), said.hint(), said.constraint()),
+        Some(said) => server_error(said.code(), said.message(), said.hint(), said.constraint()),
         None => EngineError::Unavailable { why: error.to_string() },
     }
 }

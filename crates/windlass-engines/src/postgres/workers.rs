@@ -160,7 +160,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let retired = self.retire_in(&tx, worker).await;
         let moved = tx.end(retired).await?;
-        self.tell_moved(moved).await;
+        self.publish_moved(moved).await;
         self.stop_waiting().await;
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Store {
         let now = self.transaction_now(tx).await?;
         let locked = self.lock_live(tx, &ids, false).await?;
         let held = locked.jobs.into_iter().filter(|live| live.worker == Some(worker));
-        let moves = held.map(|live| given_back(live, now)).collect();
+        let moves = held.map(|live| released(live, now)).collect();
         self.write_moves(tx, now, moves, &locked.keys).await
     }
 
@@ -192,7 +192,7 @@ impl Store {
     }
 }
 
-fn given_back(live: Live, now: windlass_core::clock::Timestamp) -> Move {
+fn released(live: Live, now: windlass_core::clock::Timestamp) -> Move {
     let release = Transition::Release { started: true };
     let ending = release.ending(live.cancel_requested.is_some());
     let attempt = ending.zip(live.worker).map(|(ending, worker)| EndedAttempt {
@@ -204,8 +204,8 @@ fn given_back(live: Live, now: windlass_core::clock::Timestamp) -> Move {
         error: None,
         output: None,
     });
-    let landing = release.apply(now, live.due, live.counters, live.cancel_requested.as_deref());
-    Move { live, landing, parting: AttemptEnd { attempt, ..AttemptEnd::default() } }
+    let applied = release.apply(now, live.due, live.counters, live.cancel_requested.as_deref());
+    Move { live, applied, end: AttemptEnd { attempt, ..AttemptEnd::default() } }
 }
 
 fn read_sighting(row: &Row) -> StoreResult<WorkerSighting> {

@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// The end of each argument in the buffer.
     ends: Vec<usize>,
     /// Queues whose waiting workers were notified already.
-    told: Vec<QueueName>,
+    notified: Vec<QueueName>,
 }
 
 impl Args {
@@ -80,8 +80,8 @@ impl Args {
 
     /// Names the queues whose waiting workers were notified when the script was sent. They need not be
     /// notified by its answer.
-    pub(super) fn told(&mut self, queues: Vec<QueueName>) -> &mut Self {
-        self.told = queues;
+    pub(super) fn notified(&mut self, queues: Vec<QueueName>) -> &mut Self {
+        self.notified = queues;
         self
     }
 
@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// Runs such a script on the connection of heartbeats.
-    pub(super) async fn call_by_heart(&self, script: &Script, args: Args) -> StoreResult<Reply> {
+    pub(super) async fn call_for_heartbeat(&self, script: &Script, args: Args) -> StoreResult<Reply> {
         self.call_on(&self.heart, script, args).await
     }
 
@@ -156,25 +156,25 @@ impl Store {
     ) -> StoreResult<CallResult> {
         #[cfg(test)]
         let args = &self.damage.of(script, args);
-        let mut told: &[QueueName] = &args.told;
-        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, to, version)).await {
+        let mut notified: &[QueueName] = &args.notified;
+        let answer = match link.query(&self.command("EVALSHA", &script.sha, args, to, version)).await {
             Err(fault) if fault.is_about_a_missing_script() => {
                 // A worker that was notified early has claimed too early, and found nothing.
-                told = &[];
-                link.ask(&self.command("EVAL", &script.text, args, to, version)).await
+                notified = &[];
+                link.query(&self.command("EVAL", &script.text, args, to, version)).await
             }
-            said => said,
+            answer => answer,
         };
-        let said = said.map_err(|fault| if script.writes { fault.of_write() } else { fault.of_read() });
+        let answer = answer.map_err(|fault| if script.writes { fault.of_write() } else { fault.of_read() });
         // A heartbeat has no time for it.
         if std::ptr::eq(link, &self.work) {
-            self.look_at_new_server().await;
+            self.read_new_facts().await;
         }
-        self.hear(said?, to, told)
+        self.read_answer(answer?, to, notified)
     }
 
     /// Notifies the workers of this process that wait for jobs of these queues.
-    pub(super) fn tell_of(&self, queues: &[QueueName]) {
+    pub(super) fn notify_waiting(&self, queues: &[QueueName]) {
         queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
     }
 
@@ -206,28 +206,33 @@ impl Store {
 
     /// Parses an answer and notifies listeners of what has changed, except for queues that were notified
     /// already.
-    fn hear(&self, said: Value, from: &Arc<Opened>, told: &[QueueName]) -> StoreResult<CallResult> {
-        let mut said = ReplyReader::of(said)?;
-        match said.text()?.as_str() {
+    fn read_answer(
+        &self,
+        answer: Value,
+        from: &Arc<Opened>,
+        notified: &[QueueName],
+    ) -> StoreResult<CallResult> {
+        let mut answer = ReplyReader::of(answer)?;
+        match answer.text()?.as_str() {
             "lost" => return Ok(CallResult::Gone(Gone::Replaced)),
             "older" => return Ok(CallResult::Gone(Gone::Older)),
             "stale" => return Ok(CallResult::Stale),
             _ => {}
         }
-        let now = Timestamp::from_micros(said.number()?);
+        let now = Timestamp::from_micros(answer.number()?);
         self.learn_time(now);
-        let mut queues = said.list()?;
+        let mut queues = answer.list()?;
         while !queues.is_empty() {
             let name = queues.text()?;
             if name == MARKED {
                 self.listeners.tell(&Hint::Trigger);
             } else if let Ok(queue) = QueueName::parse(&name)
-                && !told.contains(&queue)
+                && !notified.contains(&queue)
             {
                 self.listeners.tell(&Hint::Queue(queue));
             }
         }
-        Ok(CallResult::Answer(Reply { from: from.clone(), now, value: said.value() }))
+        Ok(CallResult::Answer(Reply { from: from.clone(), now, value: answer.value() }))
     }
 }
 

@@ -133,9 +133,9 @@ const PARTS: [&str; 5] = ["queues", "kinds", "types", "pauses", "shut"];
 type Parts = [Vec<String>; 5];
 
 /// The result of reading queues and types.
-pub(super) enum Look {
+pub(super) enum CatalogueRead {
     /// The catalogue was read.
-    Seen(Catalogue),
+    Done(Catalogue),
     /// The store that it was read from is gone.
     Gone(Gone),
 }
@@ -143,11 +143,11 @@ pub(super) enum Look {
 impl Store {
     /// Reads queues and types of a store: at once, or page by page if there are very many. Starts again if
     /// they change meanwhile.
-    pub(super) async fn read_catalogue(&self, opened: &Arc<Opened>) -> StoreResult<Look> {
+    pub(super) async fn read_catalogue(&self, opened: &Arc<Opened>) -> StoreResult<CatalogueRead> {
         for _ in 0..STALE_MAX {
             let mut all = match self.page("", "0", opened).await? {
                 Page::Answer(items) => items,
-                Page::Gone(gone) => return Ok(Look::Gone(gone)),
+                Page::Gone(gone) => return Ok(CatalogueRead::Gone(gone)),
             };
             let version = all.text()?;
             if !all.is_empty() {
@@ -155,7 +155,7 @@ impl Store {
                 for part in &mut parts {
                     *part = texts(all.list()?)?;
                 }
-                return Ok(Look::Seen(Catalogue::of(version, parts)));
+                return Ok(CatalogueRead::Done(Catalogue::of(version, parts)));
             }
             if let Some(look) = self.read_pages(version, opened).await? {
                 return Ok(look);
@@ -165,14 +165,14 @@ impl Store {
     }
 
     /// Returns `None` if queues or types have changed meanwhile.
-    async fn read_pages(&self, version: String, opened: &Arc<Opened>) -> StoreResult<Option<Look>> {
+    async fn read_pages(&self, version: String, opened: &Arc<Opened>) -> StoreResult<Option<CatalogueRead>> {
         let mut parts = Parts::default();
         for (name, part) in PARTS.iter().zip(&mut parts) {
             let mut cursor = "0".to_owned();
             loop {
                 let mut page = match self.page(name, &cursor, opened).await? {
                     Page::Answer(items) => items,
-                    Page::Gone(gone) => return Ok(Some(Look::Gone(gone))),
+                    Page::Gone(gone) => return Ok(Some(CatalogueRead::Gone(gone))),
                 };
                 if page.text()? != version {
                     return Ok(None);
@@ -184,7 +184,7 @@ impl Store {
                 }
             }
         }
-        Ok(Some(Look::Seen(Catalogue::of(version, parts))))
+        Ok(Some(CatalogueRead::Done(Catalogue::of(version, parts))))
     }
 
     async fn page(&self, part: &str, cursor: &str, opened: &Arc<Opened>) -> StoreResult<Page> {

@@ -29,7 +29,7 @@ impl Store {
         if request.repeat {
             return self.repeat_claim(request).await;
         }
-        self.uses(&request);
+        self.record_claim(&request);
         if request.types.len() <= TYPES_PER_CLAIM {
             let build = |catalogue: &Catalogue| Ok(claim_args(&request, catalogue));
             let reply = self.call_with_catalogue(&self.scripts().claim, build).await?;
@@ -100,7 +100,7 @@ impl Store {
         let catalogue = reply.from.catalogue.clone();
         let jobs = self.hand_out(answer.list()?, &catalogue, reply.now).await?;
         reply.from.seen.jobs(jobs.iter().map(|claimed| claimed.job.id));
-        let peek = read_outlook(answer.list()?, reply.now)?;
+        let peek = read_next_due(answer.list()?, reply.now)?;
         let peek = peek.with_ends_of_pauses(ends_of_pauses(queues, &catalogue), reply.now);
         Ok((ClaimAnswer::Claimed { jobs, peek }, answer.text()?))
     }
@@ -113,7 +113,7 @@ impl Store {
         catalogue: &Catalogue,
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>> {
-        let (mut jobs, mut given_up) = (Vec::new(), Vec::new());
+        let (mut jobs, mut damaged_jobs) = (Vec::new(), Vec::new());
         while !rows.is_empty() {
             let row = Row::take(&mut rows)?;
             let Some(claimed) = claimed(&row, catalogue, now) else { continue };
@@ -121,12 +121,12 @@ impl Store {
                 None => jobs.push(claimed),
                 Some(what) => {
                     let transition = Transition::Bury { error: damaged(what) };
-                    given_up.push(claimed.settled(transition, AttemptReport::default()));
+                    damaged_jobs.push(claimed.settled(transition, AttemptReport::default()));
                 }
             }
         }
-        if !given_up.is_empty()
-            && let Err(fault) = self.settle(given_up).await
+        if !damaged_jobs.is_empty()
+            && let Err(fault) = self.settle(damaged_jobs).await
         {
             // The damaged jobs stay with this worker, and keep no other worker waiting.
             tracing::error!(error = ?fault, "burying damaged jobs failed; they stay with this worker");
@@ -146,14 +146,14 @@ impl Store {
             parts.push(&[]);
         }
         for types in parts {
-            for (known, peek) in ahead.iter_mut().zip(self.outlook_of(&queues, types).await?) {
+            for (known, peek) in ahead.iter_mut().zip(self.peek_part(&queues, types).await?) {
                 *known = both(*known, peek);
             }
         }
         Ok(queues.into_iter().zip(ahead).collect())
     }
 
-    async fn outlook_of(&self, queues: &[QueueName], types: &[TypeName]) -> StoreResult<Vec<NextDue>> {
+    async fn peek_part(&self, queues: &[QueueName], types: &[TypeName]) -> StoreResult<Vec<NextDue>> {
         let build = |catalogue: &Catalogue| {
             let mut args = Args::new();
             queue_args(queues, types, catalogue, &mut args);
@@ -163,7 +163,7 @@ impl Store {
         let catalogue = self.catalogue();
         let mut answers = ReplyReader::of(reply.value)?;
         let look = |queue: &QueueName| {
-            let peek = read_outlook(answers.list()?, reply.now)?;
+            let peek = read_next_due(answers.list()?, reply.now)?;
             let ends = ends_of_pauses(std::slice::from_ref(queue), &catalogue);
             Ok(peek.with_ends_of_pauses(ends, reply.now))
         };
@@ -240,7 +240,7 @@ fn claimed(row: &Row, catalogue: &Catalogue, now: Timestamp) -> Option<Claimed> 
     })
 }
 
-fn read_outlook(mut answer: ReplyReader, now: Timestamp) -> StoreResult<NextDue> {
+fn read_next_due(mut answer: ReplyReader, now: Timestamp) -> StoreResult<NextDue> {
     let more_due = answer.flag()?;
     let next = answer.number_or_none()?.map(Timestamp::from_micros);
     let next_due_in: Option<Duration> = next.map(|due| due.since(now));

@@ -20,13 +20,13 @@ use super::store_error::{StoreError, StoreResult};
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// For how long, about, no connection is tried to a server that could not be reached or refused the login.
 /// Calls fail with the same error meanwhile.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+const RECONNECT_AFTER: Duration = Duration::from_millis(100);
 /// The maximum number of redirects by a cluster. After that the cluster itself does not know which server has
 /// the slot.
 const REDIRECTS_MAX: usize = 5;
 /// The number of calls that a connection takes over at once. Further calls wait, and not always in the order
 /// in which they came.
-pub(super) const TAKEN_OVER_MAX: usize = 50;
+pub(super) const PIPELINE_MAX: usize = 50;
 
 /// The way to a server, with its current connection.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl State {
     /// The error of the last attempt to connect, if it was a moment ago.
     fn failed_lately(&self) -> Option<StoreError> {
         let (at, fault) = self.failed.as_ref()?;
-        let is_lately = at.elapsed() < ASK_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64());
+        let is_lately = at.elapsed() < RECONNECT_AFTER.mul_f64(0.5 + fastrand::f64());
         fault.again().filter(|_| is_lately)
     }
 }
@@ -93,11 +93,11 @@ impl Link {
 
     /// Sends a command and waits for its answer. If a connection takes the command at once, it is handed over
     /// before the first wait: commands that are sent on this link from then on come behind it.
-    pub(super) async fn ask(&self, command: &Cmd) -> StoreResult<Value> {
+    pub(super) async fn query(&self, command: &Cmd) -> StoreResult<Value> {
         let wire = self.wire().await?;
         let answer = self.answered(wire.connection.clone(), command).await;
         if let Err(fault) = &answer
-            && fault.asks_for_another_connection()
+            && fault.needs_another_connection()
         {
             self.drop_wire(wire.number).await;
         }
@@ -172,8 +172,8 @@ impl Link {
     /// Whether the server is a replica. A server that does not say so counts as a primary: a replica refuses
     /// writes by itself.
     async fn is_replica(&self, connection: &MultiplexedConnection) -> StoreResult<bool> {
-        let ask = redis::cmd("INFO").arg("replication").to_owned();
-        match self.answered(connection.clone(), &ask).await {
+        let query = redis::cmd("INFO").arg("replication").to_owned();
+        match self.answered(connection.clone(), &query).await {
             Ok(info) => Ok(super::reply::text(info)?.contains("role:slave")),
             Err(StoreError::Lost(why)) => Err(StoreError::Unreachable(why)),
             Err(_) => Ok(false),
@@ -218,7 +218,7 @@ async fn connect_to(client: &Client) -> StoreResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_WITHIN))
         .set_response_timeout(None)
-        .set_pipeline_buffer_size(TAKEN_OVER_MAX);
+        .set_pipeline_buffer_size(PIPELINE_MAX);
     let connected =
         tokio::time::timeout(CONNECT_WITHIN, client.get_multiplexed_async_connection_with_config(&config))
             .await;

@@ -26,10 +26,10 @@ use crate::finding::{Finding, Grade};
 use crate::io_thread::IoThread;
 
 /// What the server returned, or why it returned nothing.
-type Told<T> = std::result::Result<T, Silence>;
+type Queried<T> = std::result::Result<T, Unanswered>;
 
 /// Why a server does not answer a query.
-struct Silence {
+struct Unanswered {
     /// The server's error message.
     why: String,
     /// The code of the refusal.
@@ -44,7 +44,7 @@ struct Patient {
     keys: Keys,
     allow_eviction: bool,
     /// The answer of INFO. Most of a check-up uses it.
-    info: Told<Info>,
+    info: Queried<Info>,
 }
 
 impl RedisEngine {
@@ -104,8 +104,8 @@ impl Patient {
     async fn connect(host: Address, keys: Keys, options: &RedisOptions) -> StoreResult<Self> {
         let probe = format!("{}layout", keys.all);
         let link = Link::new(Arc::new(host), probe, options.periods.answer_within);
-        let info = told(Info::read(&link).await)?;
-        if let Err(Silence { why, is_passing: true, .. }) = &info {
+        let info = refusal_as_value(Info::read(&link).await)?;
+        if let Err(Unanswered { why, is_passing: true, .. }) = &info {
             return Err(StoreError::Unreachable(why.clone()));
         }
         Ok(Self { link, keys, allow_eviction: options.allow_eviction, info })
@@ -138,18 +138,18 @@ impl Patient {
     /// A finding from the answer of INFO.
     fn by_info(&self, about: &'static str, examine: impl Fn(&Info) -> Option<Finding>) -> Finding {
         match &self.info {
-            Ok(info) => examine(info).unwrap_or_else(|| unread(about, "INFO", &Silence::left_out())),
-            Err(silence) => unread(about, "INFO", silence),
+            Ok(info) => examine(info).unwrap_or_else(|| unread(about, "INFO", &Unanswered::missing())),
+            Err(cause) => unread(about, "INFO", cause),
         }
     }
 
-    async fn ask(&self, command: &Cmd) -> StoreResult<Told<Value>> {
-        told(self.link.ask(command).await)
+    async fn query(&self, command: &Cmd) -> StoreResult<Queried<Value>> {
+        refusal_as_value(self.link.query(command).await)
     }
 
     /// Reads a setting of the server; `None` if the server has no setting of this name.
-    async fn setting(&self, name: &str) -> StoreResult<Told<Option<String>>> {
-        let answer = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
+    async fn setting(&self, name: &str) -> StoreResult<Queried<Option<String>>> {
+        let answer = self.query(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
         let Ok(answer) = answer else { return Ok(answer.map(|_| None)) };
         let mut pair = ReplyReader::of(answer)?;
         if pair.is_empty() {
@@ -161,22 +161,22 @@ impl Patient {
 }
 
 /// Turns a refusal into a value: the rest of the server can still be examined.
-fn told<T>(answer: StoreResult<T>) -> StoreResult<Told<T>> {
+fn refusal_as_value<T>(answer: StoreResult<T>) -> StoreResult<Queried<T>> {
     match answer.map_err(StoreError::of_read) {
         Ok(answer) => Ok(Ok(answer)),
-        Err(StoreError::Refused(error)) => Ok(Err(Silence::of(error))),
+        Err(StoreError::Refused(error)) => Ok(Err(Unanswered::of(error))),
         Err(fault) => Err(fault),
     }
 }
 
-impl Silence {
+impl Unanswered {
     fn of(error: RedisError) -> Self {
         let (why, code) = (error.to_string(), error.code().unwrap_or_default().to_owned());
         Self { why, code, is_passing: EngineError::from(StoreError::Refused(error)).is_passing() }
     }
 
     /// The server answered, but its answer lacks the requested value.
-    fn left_out() -> Self {
+    fn missing() -> Self {
         Self {
             why: "the value is missing in the server's answer".to_owned(),
             code: String::new(),
@@ -190,9 +190,9 @@ impl Silence {
 }
 
 /// A finding that something could not be examined.
-fn unread(about: &'static str, command: &str, silence: &Silence) -> Finding {
-    let found = format!("not examined: {command} failed ({})", silence.why);
-    let advice = match silence.is_denied() {
+fn unread(about: &'static str, command: &str, cause: &Unanswered) -> Finding {
+    let found = format!("not examined: {command} failed ({})", cause.why);
+    let advice = match cause.is_denied() {
         true => format!("grant this user {command}, and run doctor again"),
         false => {
             "check it with the server's own tools, or run doctor again once the server reports it".to_owned()

@@ -27,11 +27,11 @@ use super::store_error::StoreResult;
 use crate::kit::{check_batch_size, to_json};
 
 impl Store {
-    /// Stores a batch. Workers that wait for the queues in `told` were notified already.
+    /// Stores a batch. Workers that wait for the queues in `notified` were notified already.
     pub(super) async fn enqueue(
         &self,
         request: EnqueueRequest,
-        mut told: Vec<QueueName>,
+        mut notified: Vec<QueueName>,
     ) -> StoreResult<Vec<EnqueueAnswer>> {
         check_batch_size(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         let bodies: Vec<_> = request.jobs.iter().map(body).collect();
@@ -39,7 +39,7 @@ impl Store {
             let mut args = self.enqueue_args(&request, &bodies, catalogue);
             // If the script has to be sent again, a worker that was notified early has claimed too early, and
             // found nothing.
-            args.told(std::mem::take(&mut told));
+            args.notified(std::mem::take(&mut notified));
             Ok(args)
         };
         let reply = self.call_with_catalogue(&self.scripts().enqueue, build).await?;

@@ -57,12 +57,14 @@ async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(
         Ok::<_, redis::RedisError>(pubsub)
     };
     let pubsub = within(periods.heard_within, subscribe).await?;
-    tell_all(store);
+    notify_all(store);
     let (mut sink, mut messages) = pubsub.split();
     while store.strong_count() > 0 {
         tokio::select! {
             heard = tokio::time::timeout(periods.probe_every, messages.next()) => match heard {
-                Ok(Some(message)) => tell(store, message.get_channel_name() == own, message.get_payload_bytes()),
+                Ok(Some(message)) => {
+                    notify(store, message.get_channel_name() == own, message.get_payload_bytes());
+                }
                 Ok(None) => return Err("the connection was closed".to_owned()),
                 Err(_) => within(periods.heard_within, sink.ping::<redis::Value>()).await.map(drop)?,
             },
@@ -89,7 +91,7 @@ async fn within<T>(
 }
 
 /// Notifies all listeners, because anything may have changed while this process did not listen.
-fn tell_all(store: &Weak<Store>) {
+fn notify_all(store: &Weak<Store>) {
     if let Some(store) = store.upgrade() {
         store.listeners.tell(&Hint::Any);
     }
@@ -97,7 +99,7 @@ fn tell_all(store: &Weak<Store>) {
 
 /// Passes a message on: on the engine's own channel the name of a queue, on the other a lease, or an id and a
 /// token in hex.
-fn tell(store: &Weak<Store>, is_own: bool, payload: &[u8]) {
+fn notify(store: &Weak<Store>, is_own: bool, payload: &[u8]) {
     let Some(store) = store.upgrade() else { return };
     let text = std::str::from_utf8(payload).unwrap_or_default();
     let hint = if is_own {

@@ -10,7 +10,7 @@ pub(super) struct Info(String);
 
 impl Info {
     pub(super) async fn read(link: &Link) -> StoreResult<Self> {
-        Ok(Self(text(link.ask(redis::cmd("INFO").arg("default")).await?)?))
+        Ok(Self(text(link.query(redis::cmd("INFO").arg("default")).await?)?))
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&str> {

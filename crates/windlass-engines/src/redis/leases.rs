@@ -40,7 +40,7 @@ impl Store {
             fence_args(&renewal.lease, &mut args);
             args.text(renewal.metadata.as_ref().map_or("", LeaseMetadata::as_str));
         }
-        let reply = self.call_by_heart(&self.scripts().renew_leases, args).await?;
+        let reply = self.call_for_heartbeat(&self.scripts().renew_leases, args).await?;
         let mut answers = ReplyReader::of(reply.value)?;
         let read = |_: &Renewal| {
             Ok(match answers.text()?.as_str() {
@@ -63,11 +63,11 @@ impl Store {
         let mut answers = ReplyReader::of(reply.value)?;
         let mut released = Vec::with_capacity(releases.len());
         for release in releases {
-            let said = answers.text()?;
-            if said == "freed" {
+            let outcome = answers.text()?;
+            if outcome == "freed" {
                 self.listeners.tell(&Hint::Lease(release.duty));
             }
-            released.push(if said == "lost" { Released::Lost } else { Released::Done });
+            released.push(if outcome == "lost" { Released::Lost } else { Released::Done });
         }
         Ok(released)
     }
@@ -135,10 +135,10 @@ fn read_taking(answers: &mut ReplyReader, id: TermId) -> StoreResult<Taking> {
             let by = WorkerId::from_bytes(bits(&answers.text()?).unwrap_or_default());
             Ok(Taking::Held { by, expires_in: Duration::from_micros(answers.count()?) })
         }
-        said => {
+        outcome => {
             answers.value();
             answers.value();
-            Ok(if said == "full" { Taking::NoRoom } else { Taking::Over })
+            Ok(if outcome == "full" { Taking::NoRoom } else { Taking::Over })
         }
     }
 }

@@ -13,7 +13,7 @@ use super::enqueue::micros;
 use super::reply::ReplyReader;
 use super::script::TYPES_PER_CALL;
 use super::store_error::StoreResult;
-use super::workers::Crew;
+use super::workers::AllWorkers;
 
 /// How often a sweep starts again because a worker has registered meanwhile.
 const SWEEPS_MAX: usize = 5;
@@ -38,14 +38,14 @@ impl Store {
 
     /// Whether the sweep reached its end.
     async fn sweep_types(&self, sweep: &mut Sweep) -> StoreResult<bool> {
-        let crew = self.crew().await?;
+        let workers = self.all_workers().await?;
         sweep.done.more = false;
         let mut part = 0;
         loop {
             let mut parts = 0;
             let build = |catalogue: &Catalogue| {
                 parts = catalogue.types().count().div_ceil(TYPES_PER_CALL);
-                Ok(sweep_args(sweep, &crew, catalogue, part))
+                Ok(sweep_args(sweep, &workers, catalogue, part))
             };
             let reply = self.call_with_catalogue(&self.scripts().sweep, build).await?;
             let mut answer = ReplyReader::of(reply.value)?;
@@ -89,8 +89,8 @@ impl Sweep {
 /// The arguments for one part of all types: types that no live worker handles though their queue is served,
 /// and types that a live worker handles. For a queue without any worker nothing is known: a producer that
 /// starts first must not see its jobs parked.
-fn sweep_args(sweep: &Sweep, crew: &Crew, catalogue: &Catalogue, part: usize) -> Args {
-    let live = || crew.members.values().filter(|member| !member.sighting.expired);
+fn sweep_args(sweep: &Sweep, workers: &AllWorkers, catalogue: &Catalogue, part: usize) -> Args {
+    let live = || workers.members.values().filter(|member| !member.sighting.expired);
     let served: HashSet<_> = live().flat_map(|member| member.queues.lines()).collect();
     let handled: HashSet<_> = live().flat_map(|member| member.types.lines()).collect();
     let mut types: Vec<_> = catalogue.types().collect();
@@ -101,7 +101,7 @@ fn sweep_args(sweep: &Sweep, crew: &Crew, catalogue: &Catalogue, part: usize) ->
     let unhandled = unknown.iter().filter(|entry| served.contains(entry.spec.queue.as_str()));
     let mut args = Args::new();
     args.number(sweep.expired.into()).text(EXPIRED_REASON).number(sweep.others.into());
-    args.text(&crew.arrivals.unwrap_or_default().to_string()).count(unhandled.clone().count());
+    args.text(&workers.arrivals.unwrap_or_default().to_string()).count(unhandled.clone().count());
     unhandled.for_each(|entry| _ = args.number(entry.number.into()).text(entry.spec.name.as_str()));
     args.count(known.len());
     known.iter().for_each(|entry| _ = args.text(entry.spec.name.as_str()));

@@ -96,7 +96,7 @@ pub use server::ServerFacts;
 
 /// While at most this many calls are under way, each is sent in the order in which it began: the connection
 /// has room for all of them, and for the engine's own queries beside them.
-const CALLS_IN_ORDER_MAX: usize = conn::TAKEN_OVER_MAX / 2;
+const CALLS_IN_ORDER_MAX: usize = conn::PIPELINE_MAX / 2;
 
 /// Jobs in Redis. Dropping the engine closes its connections.
 pub struct RedisEngine {
@@ -139,7 +139,7 @@ struct Store {
     /// The facts about the server, and the scripts for it. `None` until the server has been queried.
     server: RwLock<Option<Arc<KnownServer>>>,
     /// The number of the connection that queried them.
-    asked_by: AtomicU64,
+    facts_read_by: AtomicU64,
     allow_eviction: bool,
     /// The major version whose form of scripts is used, if not the server's own.
     scripts_of: Option<u32>,
@@ -176,7 +176,7 @@ impl RedisEngine {
             clock: options.clock.clone(),
             time: Mutex::new((Timestamp::EPOCH, Instant::now())),
             server: RwLock::default(),
-            asked_by: AtomicU64::new(0),
+            facts_read_by: AtomicU64::new(0),
             allow_eviction: options.allow_eviction,
             scripts_of: options.scripts_of,
             opened: RwLock::default(),
@@ -191,7 +191,7 @@ impl RedisEngine {
         });
         let opening = store.clone();
         io_thread.run(async move { opening.open().await }).await?;
-        io_thread.spawn(Store::keep_looking(Arc::downgrade(&store), options.periods.look_every));
+        io_thread.spawn(Store::keep_scanning(Arc::downgrade(&store), options.periods.look_every));
         if options.listen {
             io_thread.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }
@@ -237,12 +237,12 @@ impl RedisEngine {
     /// notified early if the number of calls under way is so high that the claim might overtake. Should the
     /// claim reach another server all the same, it marks its worker as waiting, and a scan finds the jobs
     /// that it missed.
-    async fn put_in(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
+    async fn enqueue_jobs(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         let is_first_in_first_out = self.under_way.load(Ordering::SeqCst) < CALLS_IN_ORDER_MAX;
-        let told = if is_first_in_first_out { self.store.claimable(&request.jobs) } else { Vec::new() };
-        let come = told.clone();
-        let answer = self.begin(|store| async move { store.enqueue(request, told).await });
-        self.store.tell_of(&come);
+        let notified = if is_first_in_first_out { self.store.claimable(&request.jobs) } else { Vec::new() };
+        let queues = notified.clone();
+        let answer = self.begin(|store| async move { store.enqueue(request, notified).await });
+        self.store.notify_waiting(&queues);
         answer.await
     }
 }
@@ -312,7 +312,7 @@ impl Engine for RedisEngine {
     }
 
     async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
-        self.put_in(request).await
+        self.enqueue_jobs(request).await
     }
 
     async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {

@@ -116,7 +116,7 @@ pub(super) fn other_layout(version: i64) -> Option<&'static str> {
 impl Store {
     /// Creates the namespace, or reads its store epoch. New job numbers continue behind the known ones. If
     /// the store epoch is not the known one, the replacement is counted.
-    pub(super) async fn read_incarnation(&self, known: &Opened) -> StoreResult<String> {
+    pub(super) async fn read_store_epoch(&self, known: &Opened) -> StoreResult<String> {
         let mark = format!("{:032x}", fastrand::u128(..));
         let mut open = redis::cmd("EVAL");
         let Keys { all, ready, scheduled } = &self.keys;
@@ -124,7 +124,7 @@ impl Store {
         open.arg(known.seen.last_job());
         open.arg(&*known.store_epoch).arg(self.replaced.load(Ordering::SeqCst));
         open.arg(self.estimated_now().as_micros());
-        let mut layout = ReplyReader::of(self.work.ask(&open).await?)?;
+        let mut layout = ReplyReader::of(self.work.query(&open).await?)?;
         let (version, store_epoch) = (layout.number()?, layout.text()?);
         if let Some(what) = other_layout(version) {
             let all = &self.keys.all;
@@ -174,12 +174,12 @@ impl Store {
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(ERASE_STEP);
-            let mut found = ReplyReader::of(self.work.ask(&scan).await?)?;
+            let mut found = ReplyReader::of(self.work.query(&scan).await?)?;
             cursor = found.text()?;
             let mut names = found.list()?;
             while !names.is_empty() {
                 let unlink = redis::cmd("UNLINK").arg(names.bytes()?).to_owned();
-                self.work.ask(&unlink).await?;
+                self.work.query(&unlink).await?;
                 erased += 1;
             }
             if cursor == "0" {

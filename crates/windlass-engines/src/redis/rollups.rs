@@ -92,10 +92,10 @@ impl Store {
                 Ok(args)
             };
             let reply = self.call_with_catalogue(&self.scripts().rollup_input, build).await?;
-            let mut said = ReplyReader::of(reply.value)?;
-            let read = read_head(&mut said, limit, reply.now)?;
+            let mut answer = ReplyReader::of(reply.value)?;
+            let read = read_head(&mut answer, limit, reply.now)?;
             head.get_or_insert(read);
-            let mut numbers = said.list()?;
+            let mut numbers = answer.list()?;
             for name in names {
                 totals.push((name, read_totals(&mut numbers)?));
             }
@@ -114,9 +114,9 @@ impl Store {
             args.shown(format_args!("{} {}", key.queue, key.job_type));
         }
         let reply = self.call(&self.scripts().rollups_of, args).await?;
-        let (mut said, mut read) = (ReplyReader::of(reply.value)?, RollupsRead::default());
+        let (mut answer, mut read) = (ReplyReader::of(reply.value)?, RollupsRead::default());
         for key in keys {
-            let kept = said.text()?;
+            let kept = answer.text()?;
             let (queue, job_type) = (key.queue.to_string(), key.job_type.to_string());
             if !kept.is_empty() {
                 read.push(RollupsEnd { minute: key.minute, queue, job_type }, read_tally(&kept));
@@ -153,13 +153,13 @@ impl Store {
         args.text(request.job_type.as_ref().map_or("", TypeName::as_str));
         args.number(request.limit().into());
         let reply = self.call(&self.scripts().rollups, args).await?;
-        let (mut said, mut read) = (ReplyReader::of(reply.value)?, RollupsRead::default());
-        while !said.is_empty() {
-            let (minute, field, kept) = (said.number()?, said.text()?, said.text()?);
+        let (mut answer, mut read) = (ReplyReader::of(reply.value)?, RollupsRead::default());
+        while !answer.is_empty() {
+            let (minute, field, kept) = (answer.number()?, answer.text()?, answer.text()?);
             let (queue, job_type) = field.split_once(' ').unwrap_or((&field, ""));
             let minute = Minute::from_number(minute);
             let at = RollupsEnd { minute, queue: queue.to_owned(), job_type: job_type.to_owned() };
-            match kept.is_empty() && said.is_empty() {
+            match kept.is_empty() && answer.is_empty() {
                 true => read.end = Some(at),
                 false => read.push(at, read_tally(&kept)),
             }
@@ -171,16 +171,16 @@ impl Store {
         let mut args = Args::new();
         args.number(micros(kept)).number(limit.into());
         let reply = self.call(&self.scripts().forget_rollups, args).await?;
-        let mut said = ReplyReader::of(reply.value)?;
-        Ok(BatchDone { changed: said.count()?, more: said.flag()? })
+        let mut answer = ReplyReader::of(reply.value)?;
+        Ok(BatchDone { changed: answer.count()?, more: answer.flag()? })
     }
 }
 
 /// Reads the values before the totals.
-fn read_head(said: &mut ReplyReader, limit: usize, now: Timestamp) -> StoreResult<RollupInput> {
-    let (version, booked) = (said.text()?, said.text()?);
+fn read_head(answer: &mut ReplyReader, limit: usize, now: Timestamp) -> StoreResult<RollupInput> {
+    let (version, booked) = (answer.text()?, answer.text()?);
     let watermark = version.parse().ok().map(|version| StoredWatermark { version, text: booked });
-    let (mut stored, mut samples) = (said.list()?, Vec::new());
+    let (mut stored, mut samples) = (answer.list()?, Vec::new());
     while !stored.is_empty() {
         samples.push(read_sample(&stored.text()?, now));
     }

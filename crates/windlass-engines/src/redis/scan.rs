@@ -15,10 +15,11 @@ use windlass_core::names::{QueueName, TypeName};
 use super::Store;
 use super::store_error::StoreResult;
 
-/// The interval between scans is at least this multiple of a scan's duration.
-const LOOK_PART: u32 = 50;
+/// The interval between scans is at least this multiple of a scan's duration, so that scans take at most a
+/// fiftieth of the time.
+const SCAN_PAUSE_FACTOR: u32 = 50;
 /// The maximum pause that this causes, unless one scan takes longer.
-const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
+const SCAN_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long a queue is scanned after the last claim from it: workers claim at least once a day.
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 
@@ -33,24 +34,26 @@ impl InUse {
         if !self.0.contains_key(queue) {
             self.0.insert(queue.clone(), HashMap::new());
         }
-        let Some(asked) = self.0.get_mut(queue) else { return };
+        let Some(requested) = self.0.get_mut(queue) else { return };
         for name in types {
-            match asked.get_mut(name) {
+            match requested.get_mut(name) {
                 Some(at) => *at = now,
-                None => _ = asked.insert(name.clone(), now),
+                None => _ = requested.insert(name.clone(), now),
             }
         }
     }
 
     /// The queues with types that no worker has requested for a while, and these types of all of the queues.
-    fn unasked(&mut self, every: Duration, now: Instant) -> (Vec<QueueName>, Vec<TypeName>) {
-        self.0.values_mut().for_each(|asked| asked.retain(|_, at| now.duration_since(*at) < IN_USE_FOR));
-        self.0.retain(|_, asked| !asked.is_empty());
+    fn not_requested(&mut self, every: Duration, now: Instant) -> (Vec<QueueName>, Vec<TypeName>) {
+        self.0
+            .values_mut()
+            .for_each(|requested| requested.retain(|_, at| now.duration_since(*at) < IN_USE_FOR));
+        self.0.retain(|_, requested| !requested.is_empty());
         let (mut queues, mut types) = (Vec::new(), Vec::new());
-        for (queue, asked) in &self.0 {
+        for (queue, requested) in &self.0 {
             let known = types.len();
-            let unasked = asked.iter().filter(|(_, at)| now.duration_since(**at) >= every);
-            types.extend(unasked.map(|(name, _)| name.clone()));
+            let not_requested = requested.iter().filter(|(_, at)| now.duration_since(**at) >= every);
+            types.extend(not_requested.map(|(name, _)| name.clone()));
             if types.len() > known {
                 queues.push(queue.clone());
             }
@@ -62,12 +65,12 @@ impl InUse {
 }
 
 fn pause_after(every: Duration, took: Duration) -> Duration {
-    every.max((took * LOOK_PART).min(LOOK_PAUSE_MAX.max(took)))
+    every.max((took * SCAN_PAUSE_FACTOR).min(SCAN_PAUSE_MAX.max(took)))
 }
 
 impl Store {
     /// Records a claim of a worker, which is as good as a scan.
-    pub(super) fn uses(&self, request: &ClaimRequest) {
+    pub(super) fn record_claim(&self, request: &ClaimRequest) {
         if request.suspects == Suspects::LeaveOut {
             let (now, mut in_use) = (Instant::now(), self.in_use());
             request.queues.iter().for_each(|queue| in_use.claimed(queue, &request.types, now));
@@ -79,14 +82,14 @@ impl Store {
     }
 
     /// Scans for as long as the engine lives.
-    pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
+    pub(super) async fn keep_scanning(store: Weak<Self>, every: Duration) {
         let mut pause = every;
         loop {
             // may sleep: this is the poll itself; the pause keeps what idle processes cost the server small.
             tokio::time::sleep(pause).await;
             let Some(store) = store.upgrade() else { return };
             let began = Instant::now();
-            pause = match store.look_around(every).await {
+            pause = match store.scan_once(every).await {
                 Ok(()) => pause_after(every, began.elapsed()),
                 // Its duration only says for how long the server did not answer.
                 Err(fault) => {
@@ -99,11 +102,11 @@ impl Store {
 
     /// Scans the queues in use once: notifies the waiting workers of due jobs, and of queues without due
     /// jobs.
-    async fn look_around(&self, every: Duration) -> StoreResult<()> {
-        let (queues, types) = self.in_use().unasked(every, Instant::now());
+    async fn scan_once(&self, every: Duration) -> StoreResult<()> {
+        let (queues, types) = self.in_use().not_requested(every, Instant::now());
         for queues in queues.chunks(QUEUES_PER_CLAIM_MAX) {
-            let outlooks = self.peek(queues.to_vec(), types.clone()).await?;
-            let (due, quiet): (Vec<_>, Vec<_>) = outlooks.into_iter().partition(|(_, peek)| is_due(*peek));
+            let queues_due = self.peek(queues.to_vec(), types.clone()).await?;
+            let (due, quiet): (Vec<_>, Vec<_>) = queues_due.into_iter().partition(|(_, peek)| is_due(*peek));
             due.into_iter().for_each(|(queue, _)| self.listeners.tell(&Hint::Queue(queue)));
             self.listeners.tell(&Hint::Quiet(quiet.into_iter().map(|(queue, _)| queue).collect()));
         }
@@ -132,12 +135,12 @@ mod tests {
         in_use.claimed(&mail, &of_mail, start);
         in_use.claimed(&mail, &names("mail", &["d"]).1, start);
         in_use.claimed(&bulk, &of_bulk, start + SECOND);
-        assert_eq!(in_use.unasked(SECOND, start), (vec![], vec![]));
+        assert_eq!(in_use.not_requested(SECOND, start), (vec![], vec![]));
         let of_all_mail = names("mail", &["a", "b", "d"]).1;
-        assert_eq!(in_use.unasked(SECOND, start + SECOND), (vec![mail], of_all_mail));
-        let (queues, types) = in_use.unasked(SECOND, start + 2 * SECOND);
+        assert_eq!(in_use.not_requested(SECOND, start + SECOND), (vec![mail], of_all_mail));
+        let (queues, types) = in_use.not_requested(SECOND, start + 2 * SECOND);
         assert_eq!((queues.len(), types.len()), (2, 4), "each type once");
-        assert_eq!(in_use.unasked(SECOND, start + IN_USE_FOR).0, [bulk]);
+        assert_eq!(in_use.not_requested(SECOND, start + IN_USE_FOR).0, [bulk]);
     }
 
     #[test]
@@ -146,7 +149,7 @@ mod tests {
         let (mail, all) = names("mail", &["busy", "rare"]);
         in_use.claimed(&mail, &all, start);
         in_use.claimed(&mail, &all[..1], start + SECOND);
-        assert_eq!(in_use.unasked(SECOND, start + SECOND), (vec![mail], all[1..].to_vec()));
+        assert_eq!(in_use.not_requested(SECOND, start + SECOND), (vec![mail], all[1..].to_vec()));
     }
 
     #[test]

@@ -120,8 +120,8 @@ fn ticks(change: &ScheduleChange) -> String {
 }
 
 fn read_changed(answers: &mut ReplyReader) -> StoreResult<ScheduleChanged> {
-    let (said, version, lines) = (answers.text()?, answers.text()?, answers.text()?);
-    match said.as_str() {
+    let (outcome, version, lines) = (answers.text()?, answers.text()?, answers.text()?);
+    match outcome.as_str() {
         "changed" => Ok(ScheduleChanged::Changed),
         "full" => Ok(ScheduleChanged::NoRoom),
         _ => {

@@ -128,7 +128,7 @@ impl ServerFacts {
 
 /// Reads one setting of the server; `None` if the server does not report it.
 async fn setting(link: &Link, name: &str) -> Option<String> {
-    let answer = link.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
+    let answer = link.query(redis::cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
     let mut pair = ReplyReader::of(answer).ok().filter(|pair| !pair.is_empty())?;
     pair.text().ok()?;
     pair.text().ok()
@@ -141,26 +141,26 @@ impl Store {
         facts.check(self.allow_eviction)?;
         tracing::info!(version = facts.version, lost = facts.what_can_be_lost(), "redis: what can be lost");
         self.know_server(facts);
-        self.asked_by.store(self.work.made(), Ordering::SeqCst);
+        self.facts_read_by.store(self.work.made(), Ordering::SeqCst);
         self.open_first().await
     }
 
     /// Reads the facts again if a connection was made since. No call fails by it; facts that have become
     /// worse are logged.
-    pub(super) async fn look_at_new_server(&self) {
+    pub(super) async fn read_new_facts(&self) {
         let made = self.work.made();
-        if self.asked_by.swap(made, Ordering::SeqCst) == made {
+        if self.facts_read_by.swap(made, Ordering::SeqCst) == made {
             return;
         }
         match ServerFacts::read(&self.work).await {
-            Ok(facts) => self.meet(facts),
+            Ok(facts) => self.compare_facts(facts),
             Err(fault) => {
                 tracing::debug!(error = ?fault, "reading the server's facts failed; the known facts are kept")
             }
         }
     }
 
-    fn meet(&self, facts: ServerFacts) {
+    fn compare_facts(&self, facts: ServerFacts) {
         let before = self.server();
         if facts == before.facts {
             return;

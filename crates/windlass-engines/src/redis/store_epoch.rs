@@ -13,7 +13,7 @@ use windlass_core::job::JobId;
 use super::Store;
 use super::apply::Order;
 use super::call::{Args, CallResult};
-use super::catalogue::{Catalogue, Look};
+use super::catalogue::{Catalogue, CatalogueRead};
 use super::reply::ReplyReader;
 use super::script::Script;
 use super::store_error::{StoreError, StoreResult};
@@ -90,7 +90,7 @@ impl Store {
 
     /// Creates the namespace if it does not exist, and reads its catalogue.
     pub(super) async fn open_first(&self) -> StoreResult<()> {
-        let opened = Opened::unread(&self.read_incarnation(&Opened::default()).await?);
+        let opened = Opened::unread(&self.read_store_epoch(&Opened::default()).await?);
         self.read_and_swap(&opened).await
     }
 
@@ -98,11 +98,11 @@ impl Store {
     pub(super) async fn reload(&self) -> StoreResult<()> {
         let opened = self.opened();
         match self.read_catalogue(&opened).await? {
-            Look::Seen(catalogue) => {
+            CatalogueRead::Done(catalogue) => {
                 self.learn(&opened, catalogue);
                 Ok(())
             }
-            Look::Gone(why) => self.open_again(&opened, why).await,
+            CatalogueRead::Gone(why) => self.open_again(&opened, why).await,
         }
     }
 
@@ -117,20 +117,20 @@ impl Store {
         if why == Gone::Older {
             self.renew(asked).await?;
         }
-        let opened = Opened::unread(&self.read_incarnation(asked).await?);
+        let opened = Opened::unread(&self.read_store_epoch(asked).await?);
         if opened.store_epoch == asked.store_epoch {
             // The old store is back.
             return Ok(());
         }
         // The store knows that number now, but may fail again before the number is on its disk.
         opened.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
-        self.raise_alarm(asked, &opened, why);
+        self.log_replacement(asked, &opened, why);
         let there = match self.read_catalogue(&opened).await? {
-            Look::Seen(catalogue) => catalogue,
-            Look::Gone(_) => return Err(self.another_store()),
+            CatalogueRead::Done(catalogue) => catalogue,
+            CatalogueRead::Gone(_) => return Err(self.another_store()),
         };
         for args in self.declared_args(&there)? {
-            self.said_by(&self.scripts().declare, &args, &opened).await?;
+            self.answer_of(&self.scripts().declare, &args, &opened).await?;
         }
         self.read_and_swap(&opened).await?;
         self.listeners.tell(&Hint::Any);
@@ -147,7 +147,7 @@ impl Store {
         loop {
             let mut args = Args::new();
             args.shown(format_args!("{mark:032x}")).text(&Order::release()).number(began).text(&cursor);
-            let CallResult::Answer(reply) = self.say(&self.scripts().renew, &args, &known).await? else {
+            let CallResult::Answer(reply) = self.send_to(&self.scripts().renew, &args, &known).await? else {
                 return Ok(());
             };
             cursor = ReplyReader::of(reply.value)?.text()?;
@@ -161,8 +161,8 @@ impl Store {
     /// Reads how often this store was found to be replaced, and when last.
     pub(super) async fn read_replaced(&self) -> StoreResult<Option<Replaced>> {
         let layout = format!("{}layout", self.keys.all);
-        let ask = redis::cmd("HMGET").arg(layout).arg("replaced").arg("replaced_at").to_owned();
-        let mut fields = ReplyReader::of(self.work.ask(&ask).await.map_err(StoreError::of_read)?)?;
+        let query = redis::cmd("HMGET").arg(layout).arg("replaced").arg("replaced_at").to_owned();
+        let mut fields = ReplyReader::of(self.work.query(&query).await.map_err(StoreError::of_read)?)?;
         let (times, last) = (fields.number_or_none()?, fields.number_or_none()?);
         let replaced = |(times, last)| Replaced {
             times: u64::try_from(times).unwrap_or_default(),
@@ -171,7 +171,7 @@ impl Store {
         Ok(times.zip(last).map(replaced))
     }
 
-    fn raise_alarm(&self, asked: &Opened, opened: &Opened, why: Gone) {
+    fn log_replacement(&self, asked: &Opened, opened: &Opened, why: Gone) {
         let lost = match why {
             Gone::Replaced => "the store was replaced: the data of the former store is lost or elsewhere",
             Gone::Older => "the store came back older than it was: all later changes are lost",
@@ -187,8 +187,8 @@ impl Store {
 
     async fn read_and_swap(&self, opened: &Arc<Opened>) -> StoreResult<()> {
         let catalogue = match self.read_catalogue(opened).await? {
-            Look::Seen(catalogue) => Arc::new(catalogue),
-            Look::Gone(_) => return Err(self.another_store()),
+            CatalogueRead::Done(catalogue) => Arc::new(catalogue),
+            CatalogueRead::Gone(_) => return Err(self.another_store()),
         };
         let (store_epoch, seen) = (opened.store_epoch.clone(), opened.seen.clone());
         let opened = Arc::new(Opened { store_epoch, catalogue, seen });
@@ -197,15 +197,20 @@ impl Store {
     }
 
     /// Returns the answer of exactly this store.
-    async fn said_by(&self, script: &Script, args: &Args, opened: &Arc<Opened>) -> StoreResult<redis::Value> {
-        match self.say(script, args, opened).await? {
+    async fn answer_of(
+        &self,
+        script: &Script,
+        args: &Args,
+        opened: &Arc<Opened>,
+    ) -> StoreResult<redis::Value> {
+        match self.send_to(script, args, opened).await? {
             CallResult::Answer(reply) => Ok(reply.value),
             CallResult::Stale => Err(StoreError::Stale),
             CallResult::Gone(_) => Err(self.another_store()),
         }
     }
 
-    async fn say(&self, script: &Script, args: &Args, to: &Arc<Opened>) -> StoreResult<CallResult> {
+    async fn send_to(&self, script: &Script, args: &Args, to: &Arc<Opened>) -> StoreResult<CallResult> {
         self.send(&self.work, script, args, to, "").await
     }
 

@@ -38,7 +38,7 @@ impl StoreError {
             ErrorKind::AuthenticationFailed
             | ErrorKind::InvalidClientConfig
             | ErrorKind::RESP3NotSupported => Self::Engine(no_login(&error, place)),
-            _ if is_crowded(&error) => Self::Unreachable(format!(
+            _ if has_too_many_clients(&error) => Self::Unreachable(format!(
                 "the server at {place} has no room for another connection ({error}); raise its `maxclients`"
             )),
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(error),
@@ -56,7 +56,7 @@ impl StoreError {
 
     /// Whether another connection may lead to a better server: this connection is broken, its server may no
     /// longer be written to, or requires a login that it did not require when this connection was made.
-    pub(super) fn asks_for_another_connection(&self) -> bool {
+    pub(super) fn needs_another_connection(&self) -> bool {
         match self {
             Self::Lost(_) => true,
             Self::Refused(error) => ["READONLY", "MASTERDOWN", "MOVED", "ASK", "CLUSTERDOWN", "NOAUTH"]
@@ -78,7 +78,7 @@ impl StoreError {
     }
 
     /// Whether the way to the server broke, and not a script.
-    pub(super) fn is_of_the_way(&self) -> bool {
+    pub(super) fn is_connection_error(&self) -> bool {
         matches!(self, Self::Lost(why) | Self::Unreachable(why) if !why.contains("user_script"))
     }
 
@@ -107,25 +107,25 @@ impl StoreError {
 
 /// Codes with which a server refuses the first write of a script. After that write it accepts the others. A
 /// command that the user may not send is refused at any position.
-const NOT_EVEN_BEGUN: [&str; 5] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN"];
+const REFUSED_BEFORE_START: [&str; 5] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN"];
 
 /// Whether an error comes from inside a script. All versions name the line then.
 fn stopped_half_way(error: &RedisError) -> bool {
-    let said = error.to_string();
-    said.contains("user_script") && !NOT_EVEN_BEGUN.contains(&code_of(&said, error.code()))
+    let message = error.to_string();
+    message.contains("user_script") && !REFUSED_BEFORE_START.contains(&code_of(&message, error.code()))
 }
 
 /// Whether the server has as many connections as it accepts. This passes.
-fn is_crowded(error: &RedisError) -> bool {
+fn has_too_many_clients(error: &RedisError) -> bool {
     error.to_string().contains("max number of clients")
 }
 
 /// The code by which the server names the error. Before Redis 7 an error from inside a script comes wrapped:
 /// the code follows the last ` -`.
-fn code_of<'a>(said: &'a str, code: Option<&'a str>) -> &'a str {
+fn code_of<'a>(message: &'a str, code: Option<&'a str>) -> &'a str {
     match code {
         Some(code) if code != "ERR" => code,
-        code => match said.split_once("Error running script") {
+        code => match message.split_once("Error running script") {
             Some((_, script)) => {
                 let inner = script.rsplit_once(" -").map_or("", |(_, inner)| inner);
                 inner.split_whitespace().next().unwrap_or_default()
@@ -169,30 +169,30 @@ impl From<StoreError> for EngineError {
 
 /// Translates a refusal of the server.
 fn refused(error: &RedisError) -> EngineError {
-    let said = error.to_string();
-    let code = code_of(&said, error.code());
-    let unusable = |advice: &str| EngineError::Unusable { why: format!("{said}; {advice}") };
+    let message = error.to_string();
+    let code = code_of(&message, error.code());
+    let unusable = |advice: &str| EngineError::Unusable { why: format!("{message}; {advice}") };
     match code {
         "OOM" => EngineError::Full {
             why: format!(
-                "Redis has no memory left ({said}); raise `maxmemory` or finish jobs, then it continues by itself"
+                "Redis has no memory left ({message}); raise `maxmemory` or finish jobs, then it continues by itself"
             ),
         },
         "MISCONF" => EngineError::Full {
             why: format!(
-                "Redis cannot write its data to disk ({said}); free space or fix the disk, then it continues by itself"
+                "Redis cannot write its data to disk ({message}); free space or fix the disk, then it continues by itself"
             ),
         },
         "NOAUTH" | "WRONGPASS" => unusable("check user and password of the Redis URL"),
         "NOPERM" => unusable("grant this user the commands and keys that docs/engines/redis.md lists"),
         "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK"
-        | "NOREPLICAS" | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: said },
-        _ if is_crowded(error) => EngineError::Unavailable { why: said },
+        | "NOREPLICAS" | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: message },
+        _ if has_too_many_clients(error) => EngineError::Unavailable { why: message },
         // With these errors a server refuses long commands before it says that it requires a login.
-        _ if error.kind() == ErrorKind::AuthenticationFailed || said.contains("unauthenticated") => {
+        _ if error.kind() == ErrorKind::AuthenticationFailed || message.contains("unauthenticated") => {
             unusable("check user and password of the Redis URL")
         }
-        _ => EngineError::Unusable { why: said },
+        _ => EngineError::Unusable { why: message },
     }
 }
 

@@ -104,8 +104,8 @@ impl Store {
         let mut answers = ReplyReader::of(reply.value)?;
         let mut changed = Vec::with_capacity(changes.len());
         for _ in &changes {
-            let (said, version) = (answers.text()?, answers.text()?);
-            changed.push(match said.as_str() {
+            let (answer, version) = (answers.text()?, answers.text()?);
+            changed.push(match answer.as_str() {
                 "changed" => TriggerChanged::Changed,
                 "full" => TriggerChanged::NoRoom,
                 _ => TriggerChanged::Done { version: version.parse().unwrap_or_default() },
@@ -114,13 +114,13 @@ impl Store {
         Ok(changed)
     }
 
-    /// Fires each trigger by a script of its own: the jobs that one enqueues are seen by the next.
+    /// Evaluates each trigger by a script of its own: the jobs that one enqueues are seen by the next.
     async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> StoreResult<Vec<TriggerFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
             fired.push(match self.fire_trigger(firing, None).await {
                 Err(fault) => self.postpone_trigger(firing, fault).await?,
-                looked => looked?,
+                result => result?,
             });
         }
         Ok(fired)
@@ -129,30 +129,30 @@ impl Store {
     /// Postpones a trigger whose evaluation failed. If the store accepts writes, only this trigger is
     /// affected, and the others are evaluated; otherwise none is.
     async fn postpone_trigger(&self, firing: &TriggerFiring, fault: StoreError) -> StoreResult<TriggerFired> {
-        let pause = look_after_failure(fault.is_of_the_way());
-        let Ok(put_off) = self.fire_trigger(firing, Some(pause)).await else { return Err(fault) };
+        let pause = look_after_failure(fault.is_connection_error());
+        let Ok(postponed) = self.fire_trigger(firing, Some(pause)).await else { return Err(fault) };
         let error = EngineError::from(fault);
         tracing::error!(trigger = %firing.name, %error, "evaluating a completion trigger failed; it is evaluated again later");
-        Ok(put_off)
+        Ok(postponed)
     }
 
     async fn fire_trigger(
         &self,
         firing: &TriggerFiring,
-        put_off: Option<Duration>,
+        postpone_by: Option<Duration>,
     ) -> StoreResult<TriggerFired> {
         let body = body(&firing.job);
-        let build = |catalogue: &Catalogue| Ok(self.firing_args(firing, put_off, &body, catalogue));
+        let build = |catalogue: &Catalogue| Ok(self.firing_args(firing, postpone_by, &body, catalogue));
         let reply = self.call_with_catalogue(&self.scripts().fire_trigger, build).await?;
-        let mut said = ReplyReader::of(reply.value)?;
-        Ok(match said.text()?.as_str() {
+        let mut answer = ReplyReader::of(reply.value)?;
+        Ok(match answer.text()?.as_str() {
             "held" => TriggerFired::Held,
             "unmarked" => TriggerFired::Unmarked,
             "later" => TriggerFired::Later,
             "changed" => TriggerFired::Changed,
             _ => {
-                let version = said.count()?;
-                let job = read_answers(&said.text()?)?.pop().ok_or_else(|| EngineError::Unusable {
+                let version = answer.count()?;
+                let job = read_answers(&answer.text()?)?.pop().ok_or_else(|| EngineError::Unusable {
                     why: "expected an answer about the job of a completion trigger, got none".to_owned(),
                 })?;
                 if let EnqueueAnswer::New(id) = &job {
@@ -166,13 +166,13 @@ impl Store {
     fn firing_args(
         &self,
         firing: &TriggerFiring,
-        put_off: Option<Duration>,
+        postpone_by: Option<Duration>,
         body: &str,
         catalogue: &Catalogue,
     ) -> Args {
         let (spec, mut args) = (&firing.to.spec, Args::new());
         args.text(firing.name.as_str());
-        args.text(&put_off.map_or_else(String::new, |pause| micros(pause).to_string()));
+        args.text(&postpone_by.map_or_else(String::new, |pause| micros(pause).to_string()));
         limits(std::iter::once(&firing.job), catalogue, &mut args);
         args.text(&firing.read.to_string());
         args.number(spec.wait_for_retries.into());

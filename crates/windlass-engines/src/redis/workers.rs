@@ -59,7 +59,7 @@ impl Store {
         gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
         let mut answer = ReplyReader::of(self.call(&self.scripts().register, args).await?.value)?;
         if answer.flag()? {
-            return if answer.flag()? { self.let_through(gates).await } else { Ok(()) };
+            return if answer.flag()? { self.open_gates(gates).await } else { Ok(()) };
         }
         let why = "expected a new worker id, got one that is known already; make a random one for each start";
         Err(EngineError::Refused(why.to_owned()).into())
@@ -67,7 +67,7 @@ impl Store {
 
     /// Releases all jobs behind gates that one script could not release. Should this process end meanwhile, a
     /// sweep releases the rest.
-    async fn let_through(&self, gates: Vec<Gate>) -> StoreResult<()> {
+    async fn open_gates(&self, gates: Vec<Gate>) -> StoreResult<()> {
         for gate in gates {
             while self.open_gate(gate.clone(), MAINTENANCE_BATCH_MAX).await?.more {}
         }
@@ -82,7 +82,7 @@ impl Store {
         let mut args = Args::new();
         args.bytes(&heartbeat.worker.to_bytes()).number(micros(heartbeat.lease));
         args.number(clock.map_or(NO_CLOCK, Timestamp::as_micros));
-        let reply = self.call_by_heart(&self.scripts().extend, args).await?;
+        let reply = self.call_for_heartbeat(&self.scripts().extend, args).await?;
         let mut answer = ReplyReader::of(reply.value)?;
         if !answer.flag()? {
             return Ok(HeartbeatAnswer {
@@ -103,7 +103,7 @@ impl Store {
         loop {
             let mut args = Args::new();
             args.bytes(&worker.to_bytes()).text(&cursor);
-            let reply = self.call_by_heart(&self.scripts().asked_to_stop, args).await?;
+            let reply = self.call_for_heartbeat(&self.scripts().asked_to_stop, args).await?;
             let mut page = ReplyReader::of(reply.value)?;
             cursor = page.text()?;
             fences.extend(read_fences(page.list()?)?);
@@ -126,13 +126,13 @@ impl Store {
     }
 
     pub(super) async fn workers(&self) -> StoreResult<Vec<WorkerSighting>> {
-        let crew = self.crew().await?;
-        Ok(crew.members.into_values().map(|member| member.sighting).collect())
+        let workers = self.all_workers().await?;
+        Ok(workers.members.into_values().map(|member| member.sighting).collect())
     }
 
     /// Reads all workers, page by page.
-    pub(super) async fn crew(&self) -> StoreResult<Crew> {
-        let (mut crew, mut cursor) = (Crew::default(), "0".to_owned());
+    pub(super) async fn all_workers(&self) -> StoreResult<AllWorkers> {
+        let (mut workers, mut cursor) = (AllWorkers::default(), "0".to_owned());
         loop {
             let mut args = Args::new();
             args.text(&cursor);
@@ -140,14 +140,14 @@ impl Store {
             let mut page = ReplyReader::of(reply.value)?;
             cursor = page.text()?;
             let arrivals = page.count()?;
-            crew.arrivals = crew.arrivals.or(Some(arrivals));
+            workers.arrivals = workers.arrivals.or(Some(arrivals));
             let mut rows = page.list()?;
             while !rows.is_empty() {
                 let member = member(rows.list()?, reply.now)?;
-                crew.members.insert(member.sighting.card.id, member);
+                workers.members.insert(member.sighting.card.id, member);
             }
             if cursor == "0" {
-                return Ok(crew);
+                return Ok(workers);
             }
         }
     }
@@ -155,7 +155,7 @@ impl Store {
 
 /// All workers that were neither declared dead nor released.
 #[derive(Debug, Default)]
-pub(super) struct Crew {
+pub(super) struct AllWorkers {
     pub(super) members: BTreeMap<WorkerId, Member>,
     /// The number of registrations when the first page was read.
     pub(super) arrivals: Option<u64>,

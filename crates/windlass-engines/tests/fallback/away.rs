@@ -65,7 +65,7 @@ async fn an_engine_whose_primary_is_not_there_starts_with_the_spool_and_finds_th
 
 #[tokio::test]
 async fn a_primary_that_is_there_and_cannot_be_used_is_an_error_at_the_start() {
-    let url = windlass_servers::shared::redis_url().unwrap().replace("redis://", "redis://nobody:secret@");
+    let url = windlass_servers::shared::redis_url().unwrap().replace("redis://", "redis://stranger:secret@");
     let connect: windlass_engines::fallback::Connect = std::sync::Arc::new(move || {
         let url = url.clone();
         Box::pin(async move {
@@ -164,16 +164,16 @@ async fn one_failure_spools_one_job_and_does_not_switch() {
 #[tokio::test]
 async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     let primary = Primary::on_redis().await;
-    // A check would neither help nor harm.
+    // No check runs within this test, so that none helps or does harm.
     let options = FallbackOptions { rules: SwitchRules::default(), check_every: HOUR, ..quick() };
     let engine = Arc::new(primary.with(memory(), options).await);
     spool_nothing(&engine, 0).await;
     primary.proxy.swallow_answers(true);
-    let put_in = |number| {
+    let call = |number| {
         let engine = Arc::clone(&engine);
         tokio::spawn(async move { put(&engine, job(number)).await })
     };
-    let under_way: Vec<_> = (1..=10).map(put_in).collect();
+    let under_way: Vec<_> = (1..=10).map(call).collect();
     until_stored(&primary, 11).await;
     primary.proxy.cut_all();
     primary.proxy.swallow_answers(false);

@@ -108,7 +108,7 @@ impl World {
 /// One fault of one process. It also says whether workers run jobs, and whether pending calls are done,
 /// before the next fault.
 #[derive(Debug, Clone, Copy)]
-struct Trouble {
+struct PlannedFault {
     at: usize,
     fault: Fault,
     works_after: bool,
@@ -117,17 +117,17 @@ struct Trouble {
 
 /// Lets processes die one after the other; the last one does not, and every job was run once. Returns the
 /// steps of the first.
-async fn history(troubles: Vec<Trouble>) -> usize {
+async fn history(plan: Vec<PlannedFault>) -> usize {
     let mut world = World::new().await;
     let (mut lives, mut steps) = (Vec::new(), Vec::new());
-    for trouble in &troubles {
-        let life = Life::new(Some((trouble.at, trouble.fault)));
+    for planned in &plan {
+        let life = Life::new(Some((planned.at, planned.fault)));
         steps.push(world.live(&life).await);
-        if trouble.works_after {
+        if planned.works_after {
             world.work().await;
         }
         world.time_passes();
-        if trouble.done_before_next {
+        if planned.done_before_next {
             life.let_be_done().await;
         }
         lives.push(life);
@@ -140,8 +140,8 @@ async fn history(troubles: Vec<Trouble>) -> usize {
     world.live(&Life::new(None)).await;
     world.work().await;
     let once: BTreeMap<_, _> = (0..world.acknowledged).map(|number| (number, 1)).collect();
-    assert_eq!(world.runs, once, "{troubles:?}");
-    assert_eq!(world.in_spool().await, 0, "{troubles:?}");
+    assert_eq!(world.runs, once, "{plan:?}");
+    assert_eq!(world.in_spool().await, 0, "{plan:?}");
     steps.first().copied().unwrap_or_default()
 }
 
@@ -151,8 +151,8 @@ async fn a_process_that_dies_or_loses_an_answer_at_any_step_of_the_replay_leaves
     for at in 0..STEPS_MAX {
         for fault in FAULTS {
             for works_after in [true, false] {
-                let trouble = Trouble { at, fault, works_after, done_before_next: !works_after };
-                histories.spawn_local_on(async move { (at, history(vec![trouble]).await) }, &here);
+                let planned = PlannedFault { at, fault, works_after, done_before_next: !works_after };
+                histories.spawn_local_on(async move { (at, history(vec![planned]).await) }, &here);
             }
         }
     }
@@ -169,13 +169,13 @@ async fn however_many_processes_die_one_after_the_other_during_the_replay_each_j
     let (here, mut histories) = (LocalSet::new(), JoinSet::new());
     for seed in 0..HISTORIES {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let troubles = (0..rng.usize(2..5)).map(|_| Trouble {
+        let plan = (0..rng.usize(2..5)).map(|_| PlannedFault {
             at: rng.usize(0..20),
             fault: FAULTS[rng.usize(0..FAULTS.len())],
             works_after: rng.bool(),
             done_before_next: rng.bool(),
         });
-        histories.spawn_local_on(history(troubles.collect()), &here);
+        histories.spawn_local_on(history(plan.collect()), &here);
     }
     here.run_until(histories.join_all()).await;
 }

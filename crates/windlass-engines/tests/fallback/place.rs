@@ -21,7 +21,7 @@ use windlass_servers::proxy::Proxy;
 pub(crate) use crate::words::{card, claim_request, declaration, kind, queue, request};
 
 /// The longest wait of a test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// A primary that can be cut off.
 pub(crate) struct Primary {
@@ -125,7 +125,7 @@ pub(crate) async fn until(engine: &FallbackEngine, what: &str, is_so: impl Async
             heard.changed().await.expect("the engine is kept");
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+    tokio::time::timeout(WAIT_MAX, waiting).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
 pub(crate) async fn until_away(engine: &FallbackEngine) {

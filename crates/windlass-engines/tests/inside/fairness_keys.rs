@@ -11,7 +11,7 @@ use windlass_engines::postgres::enqueue_in;
 use super::place::{Place, claim, work};
 
 /// The longest wait, sufficient for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 fn fairness_key(name: &str) -> FairnessKey {
     FairnessKey::parse(name).unwrap()
@@ -72,7 +72,7 @@ async fn turns_begin_with_the_first_claim_that_meets_a_fairness_key() {
     let mut served = Vec::new();
     while !served.contains(&Some(fairness_key("b"))) {
         served.extend(claim(&engine, 1).await.into_iter().map(|claimed| claimed.job.fairness_key));
-        assert!(start.elapsed() < PATIENCE, "no job of b was claimed");
+        assert!(start.elapsed() < WAIT_MAX, "no job of b was claimed");
     }
     assert!(served.len() <= 4, "{served:?}");
     engine.prune(10).await.unwrap();

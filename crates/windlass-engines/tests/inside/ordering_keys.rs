@@ -15,7 +15,7 @@ use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 use super::place::{Place, claim, enqueue, kind, queue, stored, succeed, work};
 
 /// The longest wait, sufficient for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 fn of(name: &str) -> NewJob {
     NewJob { ordering_key: Some(OrderingKey::parse(name).unwrap()), ..work() }
@@ -53,7 +53,7 @@ async fn sweep_until_out(engine: &PostgresEngine, id: JobId) {
         if head(engine).await == Some(id) {
             return;
         }
-        assert!(start.elapsed() < PATIENCE, "expected the next job to be released, got none");
+        assert!(start.elapsed() < WAIT_MAX, "expected the next job to be released, got none");
         tokio::task::yield_now().await;
     }
 }
@@ -247,7 +247,7 @@ async fn thousands_of_ordering_keys_in_one_transaction_fill_no_table_of_locks_an
     tx.commit().await.unwrap();
     let start = Instant::now();
     while out(&place, &client).await != "3000" {
-        assert!(start.elapsed() < PATIENCE, "{} keys have a released head", out(&place, &client).await);
+        assert!(start.elapsed() < WAIT_MAX, "{} keys have a released head", out(&place, &client).await);
         engine.sweep(10).await.unwrap();
     }
     assert_eq!(marks(&place, &client).await, "0");

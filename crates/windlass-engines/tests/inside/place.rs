@@ -22,7 +22,7 @@ use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
 /// The longest wait, sufficient for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A schema that no other test uses. It goes with the server, or is left to the owner of the server.
 pub(crate) struct Place {
@@ -54,7 +54,7 @@ impl Place {
 
     fn options(&self) -> PostgresOptions {
         // An engine also abandons a statement without an answer.
-        let periods = Periods { answer_within: 2 * PATIENCE, ..Periods::default() };
+        let periods = Periods { answer_within: 2 * WAIT_MAX, ..Periods::default() };
         PostgresOptions { schema: self.schema.clone(), periods, ..PostgresOptions::default() }
     }
 
@@ -122,7 +122,7 @@ impl Place {
         );
         let start = Instant::now();
         while self.ask(client, &text).await != count.to_string() {
-            assert!(start.elapsed() < PATIENCE, "expected {count} sessions to wait for a lock");
+            assert!(start.elapsed() < WAIT_MAX, "expected {count} sessions to wait for a lock");
             // may sleep: the server notifies no client when a session begins to wait.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

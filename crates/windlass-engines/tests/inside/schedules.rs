@@ -74,7 +74,7 @@ async fn an_open_transaction_holds_up_no_schedule() {
     }
     let [plain, replacing, skipped] = tick(&engine, &clock).await;
     assert!(plain.new_job().is_some() && replacing.new_job().is_some(), "{plain:?} {replacing:?}");
-    assert_eq!(skipped, Put::Overlaps(first[2]), "it is not known yet whether it has ended");
+    assert_eq!(skipped, Put::Overlaps(first[2]), "it is not known yet whether the job has ended");
     tx.commit().await.unwrap();
     assert!(tick(&engine, &clock).await[2].new_job().is_some());
 }

@@ -252,7 +252,7 @@ async fn a_role_with_a_right_on_the_functions_needs_none_on_the_tables() {
     let role = as_role(&place, &client, grants).await;
     // A worker waits, so that the notification at commit reads the table of idle workers.
     place
-        .ask(&client, "INSERT INTO windlass.waiting VALUES ('main', 'somebody', now(), '{work}') RETURNING 1")
+        .ask(&client, "INSERT INTO windlass.waiting VALUES ('main', 'other', now(), '{work}') RETURNING 1")
         .await;
     client.batch_execute(&format!("SET ROLE {role}; SET search_path = public")).await.unwrap();
     call(&place, &client, "'work', key => 'a'").await;

@@ -205,7 +205,7 @@ impl<S: Subject> Pair<S> {
         assert_eq!(self.as_model(got.2), expected.2, "the answers to the slower process");
     }
 
-    /// Jobs that were made on both sides by the same step.
+    /// Records the jobs that the same step created on both sides.
     fn learn(&mut self, answers: impl Iterator<Item = (EnqueueAnswer, EnqueueAnswer)>) {
         for answer in answers {
             if let (EnqueueAnswer::New(model), EnqueueAnswer::New(subject)) = answer {

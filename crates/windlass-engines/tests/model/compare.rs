@@ -21,7 +21,7 @@ impl<S: Subject> Pair<S> {
     /// triggers.
     pub(crate) async fn compare_stores(&self) {
         let (expected, got) = self.both(async |engine, _| all_jobs(engine, None).await).await;
-        assert_eq!(self.as_model(got), told(expected), "the jobs");
+        assert_eq!(self.as_model(got), comparable(expected), "the jobs");
         let (expected, got) = self.both(async |engine, _| engine.queues().await.expect(UP)).await;
         assert_eq!(got, expected, "the queues");
         let (expected, got) = self.both(async |engine, _| engine.types().await.expect(UP)).await;
@@ -46,11 +46,11 @@ impl<S: Subject> Pair<S> {
             let (expected, got) =
                 self.both(async |e, side| e.job(self.id_on(side, job)).await.expect(UP)).await;
             let [expected, got] = [expected, got].map(|record| record.into_iter().collect::<Vec<_>>());
-            assert_eq!(self.as_model(got), told(expected), "job {}", self.jobs[job].0);
+            assert_eq!(self.as_model(got), comparable(expected), "job {}", self.jobs[job].0);
         }
         for phase in Phase::ALL {
             let (expected, got) = self.both(async |engine, _| all_jobs(engine, Some(phase)).await).await;
-            assert_eq!(self.as_model(got), told(expected), "the jobs that are {phase}");
+            assert_eq!(self.as_model(got), comparable(expected), "the jobs that are {phase}");
         }
     }
 
@@ -85,7 +85,7 @@ async fn workers(engine: &dyn Engine) -> Vec<WorkerSighting> {
 }
 
 /// Leaves out the same details in the model's records as in the subject's.
-fn told(mut records: Vec<StoredJob>) -> Vec<StoredJob> {
+fn comparable(mut records: Vec<StoredJob>) -> Vec<StoredJob> {
     records.renumber(&HashMap::new());
     records
 }

@@ -135,7 +135,7 @@ pub(crate) enum End {
 
 /// The types of newcomers. The last one is not registered, and no worker handles the one before it.
 pub(crate) const TYPES: [&str; 7] =
-    ["work", "kept", "fleeting", "other.work", "small.work", "orphan", "nobody.knows"];
+    ["work", "kept", "fleeting", "other.work", "small.work", "orphan", "not.registered"];
 
 /// The type whose jobs may have an ordering key. They never expire: each engine chooses whether a claim
 /// that ends one releases the next of its ordering key at once.

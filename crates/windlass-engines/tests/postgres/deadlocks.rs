@@ -26,7 +26,7 @@ const ROUNDS: usize = 20;
 /// Creates a database of its own, where deadlocks of other tests are not counted, and where a deadlock is
 /// detected within a moment.
 fn watched() -> Place {
-    with_own_settings(LOOKS_SOON)
+    with_own_settings(DETECTS_SOON)
 }
 
 /// Creates a database like [`watched`], with another setting.
@@ -42,7 +42,7 @@ fn deadlocks(place: &Place) -> String {
 
 /// Fails if the server ended a transaction because of a deadlock. An enqueue that was ended would have been
 /// repeated without any message. The counts of a session are complete only after the session has ended.
-fn assert_no_circle(place: &Place) {
+fn assert_no_deadlock(place: &Place) {
     let others = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     eventually("all sessions are gone", || (place.count(others) == 0).then_some(()));
     assert_eq!(deadlocks(place), "0");
@@ -87,7 +87,7 @@ async fn two_who_put_in_the_same_keys_in_opposite_order_never_wait_for_each_othe
     }
     assert_eq!(place.count("windlass.delayed_jobs"), (KEYS * ROUNDS) as u64);
     drop((first, second));
-    assert_no_circle(&place);
+    assert_no_deadlock(&place);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,7 +115,7 @@ async fn transactions_that_call_the_function_never_wait_in_a_circle_for_an_engin
     }
     assert_eq!(place.count("windlass.delayed_jobs"), (KEYS * ROUNDS) as u64);
     drop((engine, sessions));
-    assert_no_circle(&place);
+    assert_no_deadlock(&place);
 }
 
 async fn in_a_transaction(client: &mut Client, schema: &str, jobs: Vec<NewJob>) -> Vec<EnqueueAnswer> {
@@ -168,7 +168,7 @@ async fn two_who_settle_and_report_the_same_jobs_in_opposite_order_never_wait_fo
     }
     assert_ended_once(&place);
     drop((first, second));
-    assert_no_circle(&place);
+    assert_no_deadlock(&place);
 }
 
 fn successes(claimed: &[Claimed]) -> Vec<Settlement> {
@@ -190,8 +190,8 @@ fn assert_ended_once(place: &Place) {
 /// A session checks for a deadlock once, `deadlock_timeout` after it began to wait. So the session that
 /// must detect the deadlock has to wait last. A session that waits before the deadlock exists may check too
 /// early, and does not check again. With this setting the other session never checks.
-const NEVER_LOOKS: &str = "deadlock_timeout=3600000";
-const LOOKS_SOON: &str = "deadlock_timeout=50";
+const NEVER_DETECTS: &str = "deadlock_timeout=3600000";
+const DETECTS_SOON: &str = "deadlock_timeout=50";
 
 /// A transaction of an application that holds the key `c`.
 struct Other {
@@ -233,8 +233,8 @@ async fn with_setting(setting: &str) -> (Place, Arc<PostgresEngine>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_tried_again() {
-    let (place, engine) = with_setting(LOOKS_SOON).await;
-    let (other, third) = (Other::has_c(&place, NEVER_LOOKS).await, session(&place.direct).await);
+    let (place, engine) = with_setting(DETECTS_SOON).await;
+    let (other, third) = (Other::has_c(&place, NEVER_DETECTS).await, session(&place.direct).await);
     third.batch_execute(&format!("BEGIN; {}", put(&place.schema, "b"))).await.unwrap();
     let asked = request(vec![keyed("a"), keyed("b"), keyed("c")]);
     let enqueueing = enqueue_of(&engine, asked.clone());
@@ -246,7 +246,7 @@ async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_trie
     let (put, other) = waiting.await.unwrap();
     put.expect("the other transaction continues");
     other.commit().await;
-    let answers = enqueueing.await.unwrap().expect("it comes after the other transaction");
+    let answers = enqueueing.await.unwrap().expect("the enqueue comes after the other transaction");
     let [EnqueueAnswer::Duplicate(_), EnqueueAnswer::New(_), EnqueueAnswer::Duplicate(_)] = answers[..]
     else {
         panic!("{answers:?}")
@@ -262,8 +262,8 @@ async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_trie
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_applications_transaction_that_the_server_ends_for_an_enqueue_leaves_nothing() {
-    let (place, engine) = with_setting(NEVER_LOOKS).await;
-    let other = Other::has_c(&place, LOOKS_SOON).await;
+    let (place, engine) = with_setting(NEVER_DETECTS).await;
+    let other = Other::has_c(&place, DETECTS_SOON).await;
     let enqueueing = enqueue_of(&engine, request(vec![keyed("a"), keyed("b"), keyed("c")]));
     until_waiting(&place, 1, "the engine has two keys and waits for the third");
     let ended = other.put_a().await.unwrap_err();
@@ -279,13 +279,13 @@ async fn an_applications_transaction_that_the_server_ends_for_an_enqueue_leaves_
 fn deadlock_first(place: &Place, count: u32) {
     place.sql(&format!(
         "CREATE SEQUENCE windlass.tries;
-         CREATE FUNCTION windlass.circle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+         CREATE FUNCTION windlass.deadlock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
              IF nextval('windlass.tries') <= {count} THEN
                  RAISE 'deadlock detected' USING ERRCODE = '40P01';
              END IF;
              RETURN NULL;
          END $$;
-         CREATE TRIGGER circle BEFORE INSERT ON windlass.delayed_jobs EXECUTE FUNCTION windlass.circle()"
+         CREATE TRIGGER deadlock BEFORE INSERT ON windlass.delayed_jobs EXECUTE FUNCTION windlass.deadlock()"
     ));
 }
 
@@ -321,14 +321,14 @@ async fn a_settlement_that_the_server_ends_may_be_repeated() {
     enqueue(&engine, 4).await;
     let batch = ends(&claim(&engine, 4).await);
     place.sql(
-        "CREATE FUNCTION windlass.circle() RETURNS trigger LANGUAGE plpgsql AS $$
+        "CREATE FUNCTION windlass.deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01'; END $$;
-         CREATE TRIGGER circle BEFORE INSERT ON windlass.claim_ends EXECUTE FUNCTION windlass.circle()",
+         CREATE TRIGGER deadlock BEFORE INSERT ON windlass.claim_ends EXECUTE FUNCTION windlass.deadlock()",
     );
     let error = engine.settle(batch.clone()).await.unwrap_err();
     assert!(unavailable(&error) && error.is_passing(), "{error:?}");
     assert_eq!(place.count("windlass.delayed_jobs WHERE locked_by IS NOT NULL"), 4, "nothing was written");
-    place.sql("DROP TRIGGER circle ON windlass.claim_ends");
+    place.sql("DROP TRIGGER deadlock ON windlass.claim_ends");
     assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied; 4]);
 }
 
@@ -353,7 +353,7 @@ async fn many_who_put_in_and_settle_jobs_of_the_same_keys_are_all_answered() {
         });
     }
     while let Some(done) = callers.join_next().await {
-        done.expect("no circle");
+        done.expect("no deadlock");
     }
     // The remaining jobs wait; no key is held without a job, and no two jobs have the same key.
     let holders = place.sql(
@@ -364,7 +364,7 @@ async fn many_who_put_in_and_settle_jobs_of_the_same_keys_are_all_answered() {
     assert_eq!(holders, format!("{waiting}|{waiting}"));
     assert_eq!(place.count("windlass.job_keys"), waiting);
     drop(engines);
-    assert_no_circle(&place);
+    assert_no_deadlock(&place);
 }
 
 /// A database may set transactions to see one snapshot from beginning to end. Ours must see what other

@@ -48,7 +48,7 @@ async fn produce(engine: Arc<PostgresEngine>, told: watch::Sender<Vec<JobId>>, s
 
 async fn until_more_than(acknowledged: &mut watch::Receiver<Vec<JobId>>, count: usize) -> usize {
     let enough = acknowledged.wait_for(|ids| ids.len() > count);
-    tokio::time::timeout(super::PATIENCE, enough).await.expect("in time").unwrap().len()
+    tokio::time::timeout(super::WAIT_MAX, enough).await.expect("in time").unwrap().len()
 }
 
 #[tokio::test(flavor = "multi_thread")]

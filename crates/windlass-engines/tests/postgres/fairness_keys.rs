@@ -13,7 +13,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_servers::postgres::{Options, Server};
 
-use super::{PATIENCE, Place, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
+use super::{Place, WAIT_MAX, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
 
 fn of(fairness_key: &str) -> NewJob {
     NewJob { fairness_key: Some(FairnessKey::parse(fairness_key).unwrap()), ..new_job() }
@@ -63,7 +63,7 @@ async fn a_fairness_key_that_another_process_puts_in_gets_its_turn_while_others_
     put(&other, "b", 1).await;
     let start = Instant::now();
     while !has(&claim(&engine, 1).await, "b") {
-        assert!(start.elapsed() < PATIENCE, "no job of b was claimed");
+        assert!(start.elapsed() < WAIT_MAX, "no job of b was claimed");
     }
     assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "a still has many jobs");
 }
@@ -170,7 +170,7 @@ async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_ple
         place.sql("SELECT min(id) FROM windlass.delayed_jobs WHERE fairness_key = 'b' AND locked_at IS NULL");
     let start = Instant::now();
     while !claim(&engine, 2).await.iter().any(|claimed| claimed.job.id.0.to_string() == first) {
-        assert!(start.elapsed() < PATIENCE, "the late job was never claimed");
+        assert!(start.elapsed() < WAIT_MAX, "the late job was never claimed");
     }
     assert!(
         place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0,

@@ -67,14 +67,14 @@ async fn most_rows_stay_on_their_page() {
     }
     let page = "(ctid::text::point)[0] AS page";
     // Recorded before the claim: a later read by an index, or of the whole table, prunes the pages.
-    place.sql(&format!("CREATE TABLE windlass.put_in AS SELECT id, {page} FROM windlass.delayed_jobs"));
+    place.sql(&format!("CREATE TABLE windlass.before AS SELECT id, {page} FROM windlass.delayed_jobs"));
     // The first two of such claims look ahead.
     claim(&engine, 1_000).await;
     claim(&engine, 1_000).await;
     let third = claim(&engine, 1_000).await;
     assert_eq!(park(&engine, &third).await, [Settled::Applied; 1_000]);
     let now = format!("(SELECT id, {page} FROM windlass.delayed_jobs WHERE gate IS NOT NULL) AS now");
-    let moved = place.count(&format!("windlass.put_in p JOIN {now} USING (id) WHERE now.page <> p.page"));
+    let moved = place.count(&format!("windlass.before p JOIN {now} USING (id) WHERE now.page <> p.page"));
     assert!(moved <= 300, "{moved} of 1,000");
 }
 

@@ -18,7 +18,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
 use super::listening::{blind, until_listening};
-use super::{PATIENCE, Place, WORKER, bits, session};
+use super::{Place, WAIT_MAX, WORKER, bits, session};
 
 fn rescue() -> DutyName {
     DutyName::parse("rescue").unwrap()
@@ -60,7 +60,7 @@ async fn a_transaction_under_a_term_keeps_the_next_one_waiting_and_heartbeats_pa
     let heartbeat = Renewal { lease: lease.clone(), metadata: None };
     assert_eq!(engine.renew_leases(&[heartbeat]).await.unwrap(), [Renewed::Kept]);
     assert_eq!(engine.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
-    let next = timeout(PATIENCE, engine.take_leases(&request()))
+    let next = timeout(WAIT_MAX, engine.take_leases(&request()))
         .await
         .expect("the request does not wait for the writer")
         .unwrap();
@@ -93,7 +93,10 @@ async fn a_long_transaction_under_one_term_keeps_nobody_from_other_leases() {
     assert_eq!(writer.execute(&write, &[]).await.unwrap(), 1);
     engine.release_leases(&[LeaseRelease::from(&a), LeaseRelease::from(&b)]).await.unwrap();
 
-    let next = timeout(PATIENCE, engine.take_leases(&wants(&names))).await.expect("nobody waits").unwrap();
+    let next = timeout(WAIT_MAX, engine.take_leases(&wants(&names)))
+        .await
+        .expect("the request waits for no lock")
+        .unwrap();
     assert!(matches!(next[..], [Taking::Taken(..), Taking::Busy, Taking::Held { .. }]), "{next:?}");
     writer.batch_execute("COMMIT").await.unwrap();
     assert!(matches!(engine.take_leases(&wants(&names[1..2])).await.unwrap()[..], [Taking::Taken(..)]));
@@ -108,7 +111,10 @@ async fn a_look_at_leases_that_others_hold_locks_nothing() {
     other.batch_execute("BEGIN").await.unwrap();
     let lock = format!("SELECT 1 FROM {}.background_job_leases FOR UPDATE", place.schema);
     other.batch_execute(&lock).await.unwrap();
-    let looked = timeout(PATIENCE, engine.take_leases(&request())).await.expect("nobody waits").unwrap();
+    let looked = timeout(WAIT_MAX, engine.take_leases(&request()))
+        .await
+        .expect("the request waits for no lock")
+        .unwrap();
     assert!(matches!(looked[..], [Taking::Held { .. }]), "{looked:?}");
 }
 
@@ -146,16 +152,16 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
     let deaf = PostgresOptions { listen: false, ..place.options() };
     let (holder, person) = (place.open_with(deaf.clone()).await, place.open_with(deaf).await);
     let waits = place.open_with(PostgresOptions { periods: blind(), ..place.options() }).await;
-    let (tells, mut hears) = channel(10);
-    let listener: Arc<dyn HintListener> = Arc::new(Listener(tells));
+    let (sender, mut hints) = channel(10);
+    let listener: Arc<dyn HintListener> = Arc::new(Listener(sender));
     waits.on_hint(Arc::downgrade(&listener));
     until_listening(&place);
 
     let lease = take(&holder).await;
     assert_eq!(person.step_down(&rescue()).await.unwrap(), Changed::Done);
-    assert_eq!(timeout(PATIENCE, hears.recv()).await.unwrap(), Some(rescue()));
+    assert_eq!(timeout(WAIT_MAX, hints.recv()).await.unwrap(), Some(rescue()));
     assert_eq!(holder.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
-    assert_eq!(timeout(PATIENCE, hears.recv()).await.unwrap(), Some(rescue()));
+    assert_eq!(timeout(WAIT_MAX, hints.recv()).await.unwrap(), Some(rescue()));
     take(&waits).await;
 }
 
@@ -225,7 +231,7 @@ async fn lock(engine: &PostgresEngine, worker: u128, duty: &str) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, asking).await.expect("the lock is free");
+    timeout(WAIT_MAX, asking).await.expect("the lock is free");
 }
 
 /// Returns the known locks with their owners.
@@ -278,11 +284,11 @@ async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
 async fn whoever_has_locked_the_table_of_notes_keeps_nobody_from_a_duty() {
     let place = Place::shared();
     let (one, other) = (place.open().await, place.open().await);
-    let somebody = session(&place.direct).await;
+    let repacker = session(&place.direct).await;
     let hold = format!("BEGIN; LOCK TABLE {}.duty_locks", place.schema);
-    somebody.batch_execute(&hold).await.unwrap();
+    repacker.batch_execute(&hold).await.unwrap();
     lock(&one, 1, "totals").await;
-    somebody.batch_execute("COMMIT").await.unwrap();
+    repacker.batch_execute("COMMIT").await.unwrap();
     let read = other.leases().await.unwrap();
     let holder =
         read.locks.iter().find(|lock| lock.duty.as_str() == "totals").and_then(|lock| lock.holder.as_ref());

@@ -30,16 +30,16 @@ impl Pair {
     pub(super) async fn assert_wakes(&self, place: &Place) {
         assert!(claim(&self.waits, 10).await.is_empty());
         until_marked(place);
-        self.assert_hears().await;
+        self.assert_is_woken().await;
     }
 
     /// Asserts that an engine that cannot register as idle finds the job.
     pub(super) async fn assert_finds(&self) {
         assert!(claim(&self.waits, 10).await.is_empty());
-        self.assert_hears().await;
+        self.assert_is_woken().await;
     }
 
-    async fn assert_hears(&self) {
+    async fn assert_is_woken(&self) {
         self.hints.forget();
         enqueue(&self.other, 1).await;
         tokio::task::block_in_place(|| self.hints.wait_for(&Hint::Queue(queue())));

@@ -113,7 +113,7 @@ async fn a_worker_that_stands_still_inside_a_transaction_is_rescued_after_the_se
     while others.rescue(rescue()).await.unwrap().returned != [id] {
         enqueue(&others, 1).await;
         assert_eq!(claim(&others, 1).await.len(), 1, "other jobs are not delayed");
-        assert!(start.elapsed() < super::PATIENCE, "the server ends an idle transaction");
+        assert!(start.elapsed() < super::WAIT_MAX, "the server ends an idle transaction");
     }
     proxy.freeze(false);
     let error = settling.await.unwrap().unwrap_err();
@@ -242,7 +242,7 @@ async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() \
                AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.3";
     let (start, mut ended) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(3) || workers.put_in() < 100 || ended <= 50 {
+    while start.elapsed() < Duration::from_secs(3) || workers.enqueued() < 100 || ended <= 50 {
         let row = other.query_one(end, &[]).await.unwrap();
         ended += row.get::<_, i64>(0);
         // may sleep: calls must make progress between two terminations.
@@ -304,19 +304,19 @@ async fn callers_who_give_up_early_leave_no_transaction_open_and_no_connection_t
         }
     }
     while callers.join_next().await.is_some() {}
-    // What they left behind is done first, which takes its time on a busy machine.
+    // The calls that their callers abandoned are done first, which takes its time on a busy machine.
     let queue = queue();
     at_last(|| engine.resume(&queue)).await;
     let open = "pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
     eventually("no transaction is left open", || (place.count(open) == 0).then_some(()));
     let busy = "pg_stat_activity WHERE datname = current_database() AND application_name = 'windlass' AND state = 'active'";
-    eventually("nothing goes on for ever", || (place.count(busy) == 0).then_some(()));
+    eventually("no statement runs for ever", || (place.count(busy) == 0).then_some(()));
     for _ in 0..8 {
         enqueue(&engine, 1).await;
     }
     let start = Instant::now();
     while claim(&engine, 8).await.is_empty() {
-        assert!(start.elapsed() < super::PATIENCE, "expected jobs, since no pause lasts");
+        assert!(start.elapsed() < super::WAIT_MAX, "expected jobs, since no pause lasts so long");
     }
 }
 
@@ -329,7 +329,8 @@ async fn one_connection_is_enough_for_every_call_even_for_many_at_once() {
     for _ in 0..5 {
         for call in 0..CALLS {
             let engine = Arc::clone(&engine);
-            // One that waits for a connection that it holds itself would be answered never, not only late.
+            // A call that waited for a connection that it holds itself would never be answered, not only
+            // late.
             callers.spawn(async move { at_last(|| any_call(Arc::clone(&engine), call)).await });
         }
         while let Some(answered) = callers.join_next().await {
@@ -374,7 +375,8 @@ async fn a_job_that_waited_for_its_key_was_put_in_after_the_end_of_the_one_befor
     after_the_end_of_the_one_before(Caller::many_by_sql, minute).await;
 }
 
-/// A caller who puts in a job with the key `k`. It would replace the one before, so a function waits for the key, too.
+/// A caller that enqueues a job with the key `k`. The job would replace the earlier one, so a function
+/// waits for the key, too.
 struct Caller {
     engine: Arc<PostgresEngine>,
     client: tokio_postgres::Client,
@@ -395,7 +397,7 @@ impl Caller {
         JobId(row.get(0))
     }
 
-    /// One without a key comes first, so that the batch does not begin with the lock.
+    /// Enqueues a job without a key first, so that the batch does not begin with the lock.
     async fn many_by_sql(self) -> JobId {
         let kind = kind();
         let jobs = format!(
@@ -407,8 +409,8 @@ impl Caller {
     }
 }
 
-/// A job takes a key that another connection holds until the job before it has ended. It is due `delay` after it was
-/// put in.
+/// Enqueues a job whose key another connection holds until the earlier job has ended. The job is due
+/// `delay` after its enqueue.
 async fn after_the_end_of_the_one_before<F>(put_second: impl FnOnce(Caller) -> F, delay: Duration)
 where
     F: Future<Output = JobId> + Send + 'static,
@@ -423,7 +425,7 @@ where
     let caller =
         Caller { engine: Arc::clone(&engine), client: session(&place.direct).await, schema: schema.clone() };
     let putting = tokio::spawn(put_second(caller));
-    until_waiting(&place, 1, "the second waits for its key");
+    until_waiting(&place, 1, "the second job waits for its key");
     let claimed = claim(&engine, 1).await.remove(0);
     let complete = format!("SELECT {schema}.complete({}, '{}'); COMMIT", first.0, claimed.token);
     other.batch_execute(&complete).await.unwrap();

@@ -1,4 +1,4 @@
-//! Looks at what lies ahead, and what becomes of claims where a look takes long or fails.
+//! The look-ahead for the next due job, and what happens to claims where a scan takes long or fails.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use super::{
     Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, on_a_clock, queue, request, server,
 };
 
-/// A place whose owner asks a function about every row of a job that it reads. The function knows by which statement.
+/// Creates a place whose owner calls a function for every row of a job that it reads. The function knows
+/// the statement that reads.
 fn watched(what_it_does: &str) -> Place {
     let place = Place::on(server().url());
     let role = format!("owner_{}", place.schema);
@@ -46,25 +47,21 @@ async fn a_claim_that_cannot_look_ahead_hands_out_what_it_has_claimed_and_so_doe
     let place = watched("IF current_query() LIKE '-- look_ahead:%' THEN RAISE EXCEPTION 'not now'; END IF;");
     let engine = place.ready().await;
     watch(&place);
-    // Due and future ones: there is something to see.
+    // There are due and future jobs, so that the look-ahead would find some.
     let later = NewJob { when: When::In(Duration::from_secs(60)), ..super::new_job() };
     engine.enqueue(request(vec![later])).await.unwrap();
     let ids = enqueue(&engine, 3).await;
     let asked = claim_request(WORKER, 2);
     let ClaimAnswer::Claimed { jobs, peek } = engine.claim(asked.clone()).await.unwrap() else { panic!() };
     assert_eq!(jobs.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids[..2]);
-    assert!(peek.more_due, "whoever cannot see asks again");
+    assert!(peek.more_due, "a worker that cannot look ahead claims again");
     let again = windlass_core::claim::ClaimRequest { repeat: true, ..asked };
-    assert_eq!(
-        claimed(engine.claim(again).await.unwrap()).len(),
-        2,
-        "an answer that got lost is asked for again"
-    );
+    assert_eq!(claimed(engine.claim(again).await.unwrap()).len(), 2, "a lost answer is requested again");
     assert_eq!(claim(&engine, 5).await.len(), 1);
-    assert!(engine.claim(claim_request(WORKER, 5)).await.is_err(), "nothing is lost by saying so now");
+    assert!(engine.claim(claim_request(WORKER, 5)).await.is_err(), "an error loses nothing now");
 }
 
-/// Under an old transaction, say; here each look sleeps.
+/// The case of an old transaction, for example; here each scan sleeps.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_process_gives_back_is_claimed_at_once_also_where_looks_take_long() {
     let place = watched("IF current_query() LIKE '-- look:%' THEN PERFORM pg_sleep(0.01); END IF;");
@@ -76,7 +73,7 @@ async fn what_another_process_gives_back_is_claimed_at_once_also_where_looks_tak
     let mut held = claimed(other.claim(claim_request(elsewhere, 2)).await.unwrap());
     watch(&place);
     let (waits, hints) = far_ahead(&place).await;
-    for what in ["by a look, which takes long", "by the notes of those who put back"] {
+    for what in ["by a scan, which takes long", "by the notes of the processes that requeued"] {
         let back = held.remove(0).settled(Transition::Release { started: false }, AttemptReport::default());
         other.settle(vec![back]).await.unwrap();
         hints.wait_for(&Hint::Queue(queue()));
@@ -89,8 +86,8 @@ fn another() -> TypeName {
     TypeName::parse("another").unwrap()
 }
 
-/// Many jobs of a type that this worker does not handle, from an hour on, a second apart.
-fn put_in_others(place: &Place, count: usize) {
+/// Inserts many jobs of a type that this worker does not handle, from an hour on, a second apart.
+fn insert_others(place: &Place, count: usize) {
     place.sql(&format!(
         "INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload)
          SELECT nextval('windlass.job_ids'), timestamptz '2026-01-01T01:00:00Z' + n * interval '1 second', now(), 5, 'main', 'another', '{{}}'
@@ -109,14 +106,14 @@ async fn where_thousands_of_others_stand_in_front_a_look_reads_some_and_says_whe
     let (engine, clock) = on_a_clock(&place).await;
     let types = vec![TypeSpec::new(another(), queue())];
     engine.declare(Declaration { queues: Vec::new(), types }).await.unwrap();
-    put_in_others(&place, 50_000);
+    insert_others(&place, 50_000);
     let read = "SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0) FROM pg_stat_statements WHERE query LIKE '-- look_ahead:%'";
     let before: u64 = place.sql(read).parse().unwrap();
     assert_eq!(peek(&engine).await, Some(Duration::from_secs(3600 + 999)));
     let read: u64 = place.sql(read).parse::<u64>().unwrap() - before;
     let pages: u64 = place.sql("SELECT pg_relation_size('windlass.delayed_jobs') / 8192").parse().unwrap();
     assert!(read > 0 && read * 4 < pages, "{read} pages were read of {pages}");
-    // Behind the thousandth it goes on from there.
+    // After the thousandth job, the look-ahead continues from its due time.
     let ours = NewJob { when: When::At(after(&*clock, 3600 + 1500)), ..super::new_job() };
     let id = engine.enqueue(request(vec![ours])).await.unwrap()[0].job().unwrap();
     clock.advance(Duration::from_secs(3600 + 999));

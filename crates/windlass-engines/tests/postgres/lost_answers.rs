@@ -1,5 +1,5 @@
-//! What happens when a connection breaks, or when a call has its effect and its answer never comes: nothing is done
-//! twice, nothing is lost, and nobody is told that nothing happened when something did.
+//! Connections that break, and calls that have their effect and whose answer never comes. Nothing is done
+//! twice, nothing is lost, and no caller gets an error that says "not done" for a call that was done.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,18 +21,19 @@ use windlass_servers::proxy::Proxy;
 
 use super::workers::surely::{at_last, claim_surely, enqueue_surely, settle_surely};
 use super::{
-    PATIENCE, Place, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request,
+    Place, WAIT_MAX, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// One connection, and nothing on it but what the test does.
+/// Returns options with one connection, on which only the test's own calls run.
 fn alone(place: &Place, pooled: bool) -> PostgresOptions {
     let periods = Periods { look_every: Duration::from_secs(3600), ..Periods::default() };
     PostgresOptions { connections: 1, listen: false, pooled, periods, ..place.options() }
 }
 
-/// An engine behind a proxy that has done everything once, so that its connections are there and know the statements.
+/// Opens an engine behind a proxy and makes each call once, so that its connections are open and have
+/// prepared the statements.
 async fn warm(place: &Place, pooled: bool) -> Arc<PostgresEngine> {
     let engine = place.open_with(alone(place, pooled)).await;
     super::make_ready(&engine).await;
@@ -43,7 +44,8 @@ async fn warm(place: &Place, pooled: bool) -> Arc<PostgresEngine> {
     Arc::new(engine)
 }
 
-/// Makes a call whose answer never comes: its effect is seen in the store, and then the connection is cut.
+/// Makes a call whose answer never comes: its effect is visible in the store, and then the connection is
+/// cut.
 async fn lose_answer<T, C>(proxy: &Proxy, call: C, happened: impl Fn() -> bool) -> EngineError
 where
     T: Debug + Send + 'static,
@@ -57,7 +59,7 @@ where
     call.await.unwrap().expect_err("its answer is lost")
 }
 
-/// The numbers of all jobs that the store has, wherever they are.
+/// Returns the ids of all jobs in the store, in any state.
 async fn all_jobs(engine: &PostgresEngine) -> Vec<JobId> {
     let request = ListRequest { limit: 200, ..ListRequest::default() };
     engine.list(request).await.unwrap().iter().map(|record| record.job.id).collect()
@@ -67,7 +69,7 @@ fn succeed(claimed: Claimed) -> Settlement {
     claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
 }
 
-/// It is tried again, but not in this test.
+/// Ends an attempt with a failure. The job is due again later than this test lasts.
 fn fail(claimed: Claimed) -> Settlement {
     let error = JobError::new(ErrorKind::Failed, "oops");
     claimed.settled(Transition::Retry { after: Duration::from_secs(3600), error }, AttemptReport::default())
@@ -101,7 +103,7 @@ async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_
         proxy.hold_questions(true);
         let (caller, copy) = (engine.clone(), sent.clone());
         let call = tokio::spawn(async move { caller.enqueue(copy).await });
-        eventually("the request is held up", || (proxy.stuck_connections() > 0).then_some(()));
+        eventually("the request is held back", || (proxy.stuck_connections() > 0).then_some(()));
         assert_eq!(other.ask(sent.request).await.unwrap(), None);
         proxy.hold_questions(false);
         let told = EnqueueAnswer::Refused(Refusal::RequestClosed);
@@ -136,7 +138,7 @@ async fn a_claim_whose_connection_breaks_anywhere_does_not_say_that_nothing_was_
         let (place, proxy) = proxied();
         let engine = warm(&place, pooled).await;
         enqueue(&engine, 2).await;
-        // The claim itself may be answered, and the connection break somewhere behind it.
+        // The claim itself may be answered, and the connection break in a later step.
         place.sql("ALTER TABLE windlass.delayed_jobs ADD CHECK (true)");
         for bytes in (0..1500).step_by(STEP) {
             let sent = claim_request(WORKER, 1);
@@ -173,7 +175,7 @@ async fn a_settle_whose_answer_is_lost_is_taken_for_done_when_it_is_repeated() {
         assert_eq!(settle_surely(&*engine, batch.clone()).await, [Settled::Applied]);
         assert_eq!(settle_surely(&*engine, batch).await, [Settled::Applied]);
         assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
-        assert_eq!(engine.queues().await.unwrap()[0].totals.succeeded, 2, "this one, and the one before");
+        assert_eq!(engine.queues().await.unwrap()[0].totals.succeeded, 2, "this job, and the one before");
     }
 }
 
@@ -189,7 +191,8 @@ async fn a_heartbeat_whose_answer_is_lost_counts_and_the_next_one_works() {
     assert_eq!(beat, Liveness::Alive { cancel: Vec::new() });
 }
 
-/// Answers are cut off after every so many bytes, so that each step of a call is the last one once.
+/// Answers are cut off after each of these numbers of bytes, so that each step of a call is the last one
+/// once.
 const CUTS: std::ops::Range<usize> = 0..3000;
 const STEP: usize = 97;
 
@@ -252,7 +255,7 @@ async fn a_retry_is_settled_once_wherever_its_connection_breaks() {
     }
 }
 
-/// Keeps commits that write to a table waiting until it is let go.
+/// Blocks commits that write to a table until they are released.
 struct HeldCommits {
     session: tokio_postgres::Client,
     lock: i64,
@@ -272,13 +275,13 @@ impl HeldCommits {
         Self { session, lock }
     }
 
-    /// Lets commits go on once one waits, and swallows the answer to it.
-    async fn let_go_unheard(self, place: &Place, proxy: &Proxy, happened: impl Fn() -> bool) {
+    /// Releases the commits once one waits, and drops the answer to it.
+    async fn release_unanswered(self, place: &Place, proxy: &Proxy, happened: impl Fn() -> bool) {
         let waits = format!("pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = {}", self.lock);
         eventually("a commit waits", || (place.count(&waits) == 1).then_some(()));
         proxy.swallow_answers(true);
         self.session.batch_execute(&format!("SELECT pg_advisory_unlock({})", self.lock)).await.unwrap();
-        eventually("it is committed", || happened().then_some(()));
+        eventually("the transaction is committed", || happened().then_some(()));
         proxy.cut_all();
         proxy.swallow_answers(false);
     }
@@ -293,7 +296,7 @@ async fn a_commit_whose_answer_is_lost_is_no_failure() {
     let held = HeldCommits::of(&place, "receipts").await;
     let (caller, copy) = (engine.clone(), sent.clone());
     let call = tokio::spawn(async move { caller.enqueue(copy).await });
-    held.let_go_unheard(&place, &proxy, || place.count("windlass.delayed_jobs") == 1).await;
+    held.release_unanswered(&place, &proxy, || place.count("windlass.delayed_jobs") == 1).await;
     let error = call.await.unwrap().unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
     let answers = enqueue_surely(&*engine, sent).await.unwrap();
@@ -310,19 +313,20 @@ async fn a_retry_whose_commit_has_no_answer_counts_once() {
     let held = HeldCommits::of(&place, "attempts").await;
     let (caller, copy) = (engine.clone(), batch.clone());
     let call = tokio::spawn(async move { caller.settle(copy).await });
-    held.let_go_unheard(&place, &proxy, || place.count("windlass.attempts") == 1).await;
+    held.release_unanswered(&place, &proxy, || place.count("windlass.attempts") == 1).await;
     let error = call.await.unwrap().unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
     assert_eq!(settle_surely(&*engine, batch).await, [Settled::Applied]);
     assert_eq!(engine.job(id).await.unwrap().unwrap().job.counters.failures, 1);
 }
 
-/// An engine as patient as usual that has no proxy in its way. It makes the schema.
+/// Opens an engine with the usual timeouts and without a proxy. It creates the schema.
 async fn patient(place: &Place) -> PostgresEngine {
     Place::at(place.direct.clone(), place.schema.clone()).ready().await
 }
 
-/// An engine that gives up on silence sooner than others, but not on what a busy machine takes to answer.
+/// Opens an engine that abandons a silent connection sooner than others, but later than a busy machine
+/// takes to answer.
 async fn impatient(place: &Place) -> Arc<PostgresEngine> {
     let soon = Duration::from_secs(3);
     let periods = Periods { answer_within: soon, heartbeat_within: soon, ..Periods::default() };
@@ -344,8 +348,8 @@ async fn a_server_that_falls_silent_is_given_up_and_its_connections_are_not_used
     assert!(error.is_unknown(), "{error:?}");
     let unheard = beat().await;
     assert!(unheard.is_err(), "{unheard:?}");
-    assert!(start.elapsed() < PATIENCE, "a patient engine waits for longer than this");
-    // What was frozen stays frozen for ever; a way around it opens.
+    assert!(start.elapsed() < WAIT_MAX, "an engine with the usual timeouts waits for longer than this");
+    // The frozen connection stays frozen for ever; a new connection opens.
     proxy.cut_all();
     proxy.freeze(false);
     assert_eq!(at_last(|| engine.enqueue(sent.clone())).await.len(), 1);

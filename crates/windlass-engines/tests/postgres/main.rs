@@ -1,6 +1,6 @@
-//! What is special about PostgreSQL: how it is opened, what goes wrong on the way to it, and what happens when the
-//! server dies. Most of it runs on the server that all tests share, each test in a schema of its own; what kills or
-//! freezes a server starts one.
+//! The behaviour that is specific to PostgreSQL: how a store is opened, which connection errors occur, and
+//! what happens when the server dies. Most tests run on the server that all tests share, each in a schema
+//! of its own; a test that kills or freezes a server starts one.
 #![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
@@ -54,30 +54,30 @@ use workers::words::{bits, card, claim_request, declaration, kind, queue, reques
 
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
-/// Long enough for a busy machine. What is quick is measured where it matters.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait, sufficient for a busy machine. Short durations are asserted where they matter.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Looks until there is an answer. For what other processes do, who send no signal.
+/// Polls until there is an answer. For acts of other processes, which send no signal.
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(answer) = look() {
             return answer;
         }
-        assert!(start.elapsed() < PATIENCE, "expected within {PATIENCE:?}: {what}");
-        // may sleep: there is no signal to wait for, so it looks again and again.
+        assert!(start.elapsed() < WAIT_MAX, "expected within {WAIT_MAX:?}: {what}");
+        // may sleep: there is no signal to wait for, so it polls.
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A session of somebody else.
+/// Opens a session that belongs to no engine.
 async fn session(url: &str) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-/// A server of our own, which nobody kills, and on which the user `guarded` needs a password.
+/// Returns a server of our own, which no test kills, and on which the user `guarded` needs a password.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| {
@@ -86,27 +86,27 @@ fn server() -> &'static Server {
     })
 }
 
-/// Good for tests that look at nothing after a power cut.
+/// Returns options that suffice for tests without a power cut.
 fn quick() -> Options {
     Options { fsync: false, ..Options::default() }
 }
 
-/// A schema, and a proxy before its server.
+/// Creates a schema, and a proxy in front of its server.
 fn proxied() -> (Place, Proxy) {
     let proxy = Proxy::start(server().address()).unwrap();
     (Place { url: proxy.url(&server().url()), ..Place::on(server().url()) }, proxy)
 }
 
-/// A schema that nobody has made yet.
+/// A schema that is not created yet.
 struct Place {
     url: String,
-    /// The same server without what stands in between, for a test's own questions.
+    /// The URL of the same server without a proxy or pooler, for the queries of the test itself.
     direct: String,
     schema: String,
 }
 
 impl Place {
-    /// On the server that all tests share.
+    /// Chooses the server that all tests share.
     fn shared() -> Self {
         Self::on(windlass_servers::shared::postgres_url().expect("a PostgreSQL server"))
     }
@@ -131,17 +131,17 @@ impl Place {
         PostgresEngine::connect(&self.url, options).await.expect("the server is up")
     }
 
-    /// An engine with a queue, a type and a worker.
+    /// Opens an engine with a queue, a type and a worker.
     async fn ready(&self) -> PostgresEngine {
         let engine = self.open().await;
         make_ready(&engine).await;
         engine
     }
 
-    /// What somebody else does in the same schema, which is called `windlass` in the text.
+    /// Runs a statement of another session in the same schema, which is called `windlass` in the text.
     fn sql(&self, text: &str) -> String {
         psql(&self.direct, &text.replace("windlass.", &format!("{}.", self.schema)))
-            .expect("the statement is right")
+            .expect("the statement is valid")
     }
 
     fn count(&self, what: &str) -> u64 {
@@ -164,7 +164,7 @@ async fn declare(engine: &PostgresEngine) {
 
 async fn enqueue(engine: &PostgresEngine, count: usize) -> Vec<JobId> {
     let answers = engine.enqueue(request(vec![new_job(); count])).await.unwrap();
-    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+    answers.iter().map(|answer| answer.job().expect("plain jobs are accepted")).collect()
 }
 
 async fn claim(engine: &PostgresEngine, limit: u32) -> Vec<Claimed> {
@@ -174,11 +174,11 @@ async fn claim(engine: &PostgresEngine, limit: u32) -> Vec<Claimed> {
 fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
     match answer {
         ClaimAnswer::Claimed { jobs, .. } => jobs,
-        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+        ClaimAnswer::WorkerDead => panic!("the worker is live"),
     }
 }
 
-/// A place whose clock stands still until a test moves it.
+/// Opens an engine whose clock stays until a test moves it.
 async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let given: Arc<dyn Clock> = clock.clone();
@@ -187,7 +187,7 @@ async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
     (engine, clock)
 }
 
-/// The worker falls silent for good; gives what is taken back from it.
+/// Lets the worker send no heartbeat any more; returns the jobs that are taken back from it.
 async fn rescue(engine: &PostgresEngine, clock: &ManualClock) -> Vec<JobId> {
     clock.advance(Duration::from_secs(60));
     let silent = vec![Suspicion { worker: WORKER, beats: 0 }];

@@ -1,4 +1,5 @@
-//! Opening: many at once on a schema that nobody has made yet, and migrations that are broken off in the middle.
+//! Opening a store: by many processes at once on a schema that is not created yet, and with migrations that
+//! are interrupted in the middle.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,9 +11,9 @@ use windlass_servers::proxy::Proxy;
 
 use super::{Place, claim, enqueue, eventually, server, session};
 
-/// By which a process that a test has started knows the schema it is to open.
+/// The environment variable by which a test tells a child process the schema to open.
 const SCHEMA: &str = "WINDLASS_TEST_SCHEMA";
-/// …and the server.
+/// The environment variable for the URL of the server.
 const URL: &str = "WINDLASS_TEST_URL";
 
 fn tables(place: &Place) -> String {
@@ -34,7 +35,7 @@ fn migrations(place: &Place) -> String {
     place.sql("SELECT version, name FROM windlass.schema_versions ORDER BY version")
 }
 
-/// Opens and closes, on a runtime and in a thread of its own.
+/// Opens and closes the store, on a runtime and in a thread of its own.
 fn single_open(place: &Place) {
     let (url, options) = (place.url.clone(), place.options());
     let opened = thread::spawn(move || runtime().block_on(PostgresEngine::connect(&url, options)).map(drop));
@@ -76,7 +77,8 @@ fn this_test_again(place: &Place) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A schema in which somebody is about to make a table of ours, so that a migration waits in its middle.
+/// A schema in which another session is about to create one of our tables, so that a migration waits in its
+/// middle.
 struct Obstacle {
     place: Place,
     session: tokio_postgres::Client,
@@ -92,7 +94,7 @@ impl Obstacle {
         Self { place, session }
     }
 
-    /// The process of the server that runs the migration, once it waits.
+    /// Returns the server process that runs the migration, once it waits.
     fn waiting(&self) -> String {
         let sql = format!(
             "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
@@ -124,9 +126,9 @@ async fn a_migration_whose_session_is_ended_in_the_middle_leaves_nothing_and_can
     let pid = obstacle.waiting();
     obstacle.place.sql(&format!("SELECT pg_terminate_backend({pid})"));
     let error = opening.join().unwrap().expect_err("its session was ended");
-    assert!(error.is_passing(), "trying again helps: {error:?}");
+    assert!(error.is_passing(), "a repeat helps: {error:?}");
     let place = obstacle.go_away().await;
-    assert_eq!(tables(&place), "", "nothing is half made");
+    assert_eq!(tables(&place), "", "no table of a partial migration remains");
     assert_works(&place).await;
     assert_one_whole_schema(&place);
 }
@@ -139,9 +141,10 @@ async fn a_migration_whose_connection_is_cut_in_the_middle_is_made_once() {
     obstacle.waiting();
     proxy.cut_all();
     let error = opening.join().unwrap().expect_err("its connection was cut");
-    assert!(error.is_unknown(), "the server may go on with it: {error:?}");
+    assert!(error.is_unknown(), "the server may continue the migration: {error:?}");
     let place = obstacle.go_away().await;
-    // The server has the whole text and does not know yet that nobody waits for it. Both end well.
+    // The server has received the whole text and does not know yet that no client waits for it. It may
+    // finish the migration or abandon it; both outcomes are correct.
     assert_works(&place).await;
     assert_one_whole_schema(&place);
 }
@@ -176,5 +179,5 @@ async fn an_engine_without_rights_to_create_works_on_a_schema_that_is_up_to_date
     engine.sweep(10).await.unwrap();
     engine.prune(10).await.unwrap();
     let days = "pg_tables WHERE tablename ~ '^job_history_\\d{8}'";
-    assert!(place.count(days) > 0, "even the days ahead can be made");
+    assert!(place.count(days) > 0, "even the partitions ahead can be created");
 }

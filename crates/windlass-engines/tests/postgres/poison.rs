@@ -1,4 +1,4 @@
-//! One settlement, or one new job, that the store cannot take fails alone.
+//! A settlement or a new job that the store cannot accept fails alone.
 
 use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
@@ -13,7 +13,7 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
 use super::{Place, claim, enqueue, kind, new_job, queue, request};
 
-/// How many ends travel together, and the place of the bad one.
+/// How many ends a batch has, and the position of the rejected one.
 const BATCH: usize = 500;
 const BAD: usize = 321;
 
@@ -22,7 +22,7 @@ fn succeed(claimed: Claimed, output: Option<&str>) -> Settlement {
     claimed.settled(Transition::Succeed { result: None }, report)
 }
 
-/// The bad one in the middle of good ones.
+/// Creates a batch with the rejected end in the middle of accepted ones.
 fn batch(claimed: Vec<Claimed>, bad: impl Fn(Claimed) -> Settlement) -> Vec<Settlement> {
     let each = |(place, claimed)| if place == BAD { bad(claimed) } else { succeed(claimed, Some("good")) };
     claimed.into_iter().enumerate().map(each).collect()
@@ -46,7 +46,7 @@ async fn a_row_that_the_store_refuses_is_given_up_and_the_other_499_are_stored()
     assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
     assert_eq!(place.count("windlass.job_history WHERE state = 1 AND output = 'good'"), 499);
     let JobState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
-        panic!("it is dead")
+        panic!("the job is dead")
     };
     assert!(error.text.contains("its end could not be stored"), "{error:?}");
     assert_eq!(place.count("windlass.delayed_jobs"), 0);
@@ -75,7 +75,7 @@ async fn a_nul_in_an_error_comes_back_as_it_was() {
     });
     assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
     let JobState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
-        panic!("it is dead")
+        panic!("the job is dead")
     };
     assert_eq!(error.text, "a\0b");
 }
@@ -133,12 +133,12 @@ async fn what_can_be_stored_nowhere_is_refused_by_itself_and_the_others_are_stor
     ));
     let batch = batch(claimed, |claimed| succeed(claimed, None));
     let error = engine.settle(batch.clone()).await.unwrap_err();
-    assert!(matches!(error, EngineError::Refused(_)), "a worker cuts the batch then: {error:?}");
+    assert!(matches!(error, EngineError::Refused(_)), "a worker then splits the batch: {error:?}");
     let (alone, others): (Vec<_>, Vec<_>) =
         batch.into_iter().partition(|settlement| settlement.fence.job == bad);
     assert_eq!(engine.settle(others).await.unwrap(), vec![Settled::Applied; BATCH - 1]);
     let error = engine.settle(alone).await.unwrap_err();
-    assert!(matches!(error, EngineError::Refused(_)), "a worker gives it up then: {error:?}");
+    assert!(matches!(error, EngineError::Refused(_)), "a worker then drops it: {error:?}");
     assert_eq!(place.count("windlass.job_history"), 499);
 }
 
@@ -158,14 +158,14 @@ async fn a_trigger_of_the_user_that_refuses_one_row_does_not_keep_the_others() {
     assert_eq!(place.count("windlass.job_history"), 499);
 }
 
-/// A check of the user's own on the jobs themselves.
+/// A check constraint of the user's own on the jobs table.
 const NO_TWELVE: &str = "ALTER TABLE windlass.delayed_jobs ADD CHECK (payload->>'n' IS DISTINCT FROM '12')";
 
 fn numbered(n: usize) -> NewJob {
     NewJob { payload: Payload::parse(&format!(r#"{{"n": {n}}}"#)).unwrap(), ..new_job() }
 }
 
-/// The one that is refused, and how many came in.
+/// Returns the positions of the refused jobs, and how many were accepted.
 fn judged(answers: &[EnqueueAnswer]) -> (Vec<usize>, usize) {
     let is_refused =
         |answer: &EnqueueAnswer| matches!(answer, EnqueueAnswer::Refused(Refusal::Malformed { .. }));
@@ -182,7 +182,7 @@ async fn a_new_job_that_the_store_refuses_is_refused_alone() {
     let request = request((0..BATCH).map(numbered).collect());
     let answers = engine.enqueue(request.clone()).await.unwrap();
     assert_eq!(judged(&answers), (vec![12], BATCH - 1));
-    assert_eq!(engine.enqueue(request).await.unwrap(), answers, "a repeat is told the same");
+    assert_eq!(engine.enqueue(request).await.unwrap(), answers, "a repeat gets the same answers");
     assert_eq!(place.count("windlass.delayed_jobs"), 499);
 }
 
@@ -206,7 +206,7 @@ async fn while_no_notification_can_be_sent_retries_fail_and_are_not_given_up() {
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     let claimed = claim(&engine, 3).await;
-    // What the server says at commit when its notifications have piled up.
+    // Raises the error that the server sends at commit when its notification queue is full.
     place.sql(
         "CREATE FUNCTION windlass.full() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$;

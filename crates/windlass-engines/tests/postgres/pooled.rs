@@ -1,5 +1,6 @@
-//! Behind PgBouncer in transaction mode, where a session belongs to nobody. What an engine does there is in the
-//! conformance suite, which runs behind a pooler too (`tests/conformance/pooled.rs`); here is what goes on around it.
+//! PgBouncer in transaction mode, where a session belongs to no client. The conformance suite, which runs
+//! behind a pooler too (`tests/conformance/pooled.rs`), covers the calls of an engine; these tests cover
+//! the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::listening::{Pair, blind, until_listening};
 use super::workers::Workers;
 use super::{Place, claim, enqueue, make_ready, server};
 
-/// A database behind a pooler that has only so many connections to it.
+/// Creates a database behind a pooler that has at most this number of connections to it.
 fn behind_a_pooler(pool_size: u32) -> (Place, pgbouncer::Server) {
     let database = server().create_database(&format!("pooled_{:016x}", fastrand::u64(..))).unwrap();
     let options = pgbouncer::Options { pool_size, ..pgbouncer::Options::default() };
@@ -40,7 +41,7 @@ async fn a_job_leaves_nothing_behind_in_the_session_that_the_next_caller_gets() 
     let ends = claim(&engine, 3).await.into_iter();
     let ends = ends.map(|one| one.settled(Transition::Succeed { result: None }, AttemptReport::default()));
     assert_eq!(engine.settle(ends.collect()).await.unwrap(), [Settled::Applied; 3]);
-    // Locks are of the whole server, on which other tests hold some.
+    // Locks are listed for the whole server, on which other tests hold some.
     let left = "SELECT (SELECT count(*) FROM pg_prepared_statements),
         (SELECT count(*) FROM pg_locks JOIN pg_database ON oid = database
             WHERE locktype = 'advisory' AND datname = current_database()),
@@ -48,10 +49,10 @@ async fn a_job_leaves_nothing_behind_in_the_session_that_the_next_caller_gets() 
     assert_eq!(postgres::psql(&place.url, left).unwrap(), "0|0|0");
     let ours = "SELECT count(DISTINCT pid) FROM pg_stat_activity
         WHERE datname = current_database() AND backend_type = 'client backend'";
-    assert_eq!(postgres::psql(&place.url, ours).unwrap(), "1", "all of it ran in one session");
+    assert_eq!(postgres::psql(&place.url, ours).unwrap(), "1", "all statements ran in one session");
 }
 
-/// Without them a claim is compiled for longer than half a second before it runs.
+/// Without our settings, a claim is compiled for longer than half a second before it runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_statement_has_our_settings_where_no_session_is_ours() {
     let (place, _pooler) = behind_a_pooler(1);
@@ -91,7 +92,7 @@ async fn without_a_listener_work_is_found_behind_a_pooler_by_looking() {
     pair.assert_finds().await;
     let listeners =
         place.count("pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()");
-    assert_eq!(listeners, 0, "a listener behind a pooler would hear nothing");
+    assert_eq!(listeners, 0, "a listener behind a pooler would receive nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

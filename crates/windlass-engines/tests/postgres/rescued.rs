@@ -1,4 +1,4 @@
-//! Between the look for jobs of dead workers and their return others are at work, too.
+//! Other processes work between the read of a dead worker's jobs and their return to the queue.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use windlass_core::worker::WorkerId;
 use super::locks::{PATIENT, keyed, until_waiting, with_settings};
 use super::{WORKER, bits, card, claim, on_a_clock, request, session};
 
-/// Another process has taken the job back and given it out again. The rescue is held up between its two steps by the table of keys,
-/// which only the second one reads.
+/// Another process has taken the job back and claimed it again. The rescue is blocked between its two steps
+/// by the table of keys, which only the second step reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_a_live_worker_holds_by_now_stays_with_it() {
     let place = with_settings(PATIENT);

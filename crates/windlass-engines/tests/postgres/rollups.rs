@@ -1,4 +1,4 @@
-//! Minutes on a server: they outlive its death, and one that is damaged spoils no other.
+//! Rollups on a server: they survive its crash, and a damaged row does not affect the others.
 
 use windlass_servers::postgres::{Options, Server};
 

@@ -1,4 +1,5 @@
-//! Sweeps and heartbeats go on when a part of what they do fails, and follow when there is much to do.
+//! Sweeps and heartbeats continue when a part of their work fails, and need further calls when there is
+//! much to do.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ async fn a_duty_that_fails_keeps_none_of_the_others_undone_and_is_told() {
     assert!(place.count("windlass.count_deltas") > 0);
     let error = engine.sweep(10).await.unwrap_err();
     assert!(error.to_string().contains("expires_at"), "{error}");
-    assert_eq!(place.count("windlass.count_deltas"), 0, "what comes after them is done");
+    assert_eq!(place.count("windlass.count_deltas"), 0, "the steps after the failing ones are done");
     assert_eq!(place.count("windlass.ended_keys"), 0);
 }
 
@@ -56,7 +57,7 @@ async fn a_sweep_looks_for_jobs_without_a_handler_only_of_types_that_have_some_w
     engine.declare(Declaration { queues: Vec::new(), types }).await.unwrap();
     let answers = engine.enqueue(request(vec![NewJob::new(name, Payload::default())])).await.unwrap();
     let id = answers[0].job().unwrap();
-    // By the counts there is none, so nobody walks over all that waits to find it.
+    // The counts say that there is none, so no statement scans all waiting jobs to find it.
     place.sql("UPDATE windlass.count_deltas SET waiting = 0");
     engine.sweep(10).await.unwrap();
     assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Ready);
@@ -78,7 +79,7 @@ async fn a_heartbeat_is_stored_even_if_it_cannot_learn_what_was_asked_to_stop() 
     assert_eq!(place.sql("SELECT beats FROM windlass.workers"), "1");
 }
 
-/// Days of the history that were over long ago, each with a job that was tried twice.
+/// Old partitions of the history, each with a job that was attempted twice.
 const OLD_DAYS: &str = "
 DO $$
 DECLARE day date;
@@ -105,7 +106,7 @@ async fn days_of_the_history_that_are_over_go_with_their_attempts() {
     let engine = place.ready().await;
     place.sql(OLD_DAYS);
     let drop_one = "SELECT more FROM windlass.drop_partitions(now())";
-    assert_eq!(place.sql(drop_one), "t", "one at a time, so that no lock is held for long");
+    assert_eq!(place.sql(drop_one), "t", "one partition at a time, so that no lock is held for long");
     assert_eq!((place.count("windlass.job_history"), place.count("windlass.attempts")), (3, 3));
     let done = engine.prune(100).await.unwrap();
     assert!(!done.more && done.changed >= 3, "{done:?}");

@@ -1,4 +1,4 @@
-//! What people see who look at the tables themselves, and keys that many processes want at once.
+//! What operators see who read the tables themselves, and keys that many processes want at once.
 
 use windlass_core::claim::Claimed;
 use windlass_core::engine::Engine;
@@ -13,11 +13,11 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use super::{Place, claim, declare, enqueue, new_job, request};
 
-/// The columns by which a job that has not ended is known.
+/// The columns of a job that has not ended.
 const COLUMNS: &str = "id, queue, job_type, priority, payload, scheduled_at, locked_at, locked_by, attempts, max_attempts, \
                        last_error, created_at";
 
-/// Those of them that do not depend on the moment.
+/// The expressions over these columns that do not depend on the time.
 const STEADY: &str = "queue, job_type, priority, payload->>'n', attempts, max_attempts, locked_at IS NOT NULL, \
                       locked_by, scheduled_at = created_at";
 
@@ -48,14 +48,14 @@ async fn jobs_whose_rows_were_written_since_their_claim_are_settled_beside_the_o
     let claimed = claim(&engine, 4).await;
     let progress = Progress { percent: 50, note: None };
     engine.report(vec![(claimed[0].fence(), progress)]).await.unwrap();
-    // Somebody's own statement moves a row without the engine knowing.
+    // A statement of another session moves a row without the engine knowing.
     let moved = claimed[1].job.id.0;
     place.sql(&format!("UPDATE windlass.delayed_jobs SET tags = tags WHERE id = {moved}"));
     let succeed =
         |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
     let ends: Vec<_> = claimed.into_iter().map(succeed).collect();
     assert_eq!(engine.settle(ends.clone()).await.unwrap(), [Settled::Applied; 4]);
-    assert_eq!(engine.settle(ends).await.unwrap(), [Settled::Applied; 4], "a repeat is told the same");
+    assert_eq!(engine.settle(ends).await.unwrap(), [Settled::Applied; 4], "a repeat gets the same answers");
     assert_eq!(place.count("windlass.delayed_jobs"), 0);
     assert_eq!(place.count("windlass.job_history"), 4);
 }
@@ -67,7 +67,7 @@ async fn a_stale_token_ends_nothing_at_the_place_where_its_row_lay() {
     enqueue(&engine, 2).await;
     let mut claimed = claim(&engine, 2).await;
     let stolen = claimed.remove(0);
-    // As if another worker had claimed it, in a row that lies where the old one did.
+    // The state that another worker's claim would leave, in a row that lies where the old one did.
     let thief = "token = '00000000-0000-0000-0000-0000000000ff'";
     place.sql(&format!("UPDATE windlass.delayed_jobs SET {thief} WHERE id = {}", stolen.job.id.0));
     let succeed =
@@ -100,7 +100,7 @@ async fn of_many_engines_that_put_in_one_key_at_once_one_makes_the_job() {
     assert_eq!(place.count("windlass.delayed_jobs"), 20);
 }
 
-/// A claim of one priority then meets few pages, and each of them is cleared once, not by every priority again.
+/// A claim of one priority then reads few pages, and each page is pruned once, not by every priority again.
 #[tokio::test]
 async fn of_a_request_with_several_priorities_those_of_one_lie_together_and_numbers_are_in_the_order_of_the_request()
  {
@@ -115,7 +115,7 @@ async fn of_a_request_with_several_priorities_those_of_one_lie_together_and_numb
     let ids: Vec<_> = answers.iter().map(id).collect();
     assert!(ids.is_sorted());
     let level = place.sql(&format!("SELECT priority FROM windlass.delayed_jobs WHERE id = {}", ids[12]));
-    assert_eq!(level, "1", "each number is that of its own job");
+    assert_eq!(level, "1", "each id belongs to its own job");
     let pages = place.count("(SELECT DISTINCT (ctid::text::point)[0] FROM windlass.delayed_jobs) AS pages");
     let parts =
         place.count("(SELECT DISTINCT (ctid::text::point)[0], priority FROM windlass.delayed_jobs) AS parts");

@@ -1,4 +1,5 @@
-//! TLS on the way to the server: whom each mode trusts, and what is said when nobody can be trusted.
+//! TLS on the connection to the server: which certificates each mode accepts, and the error when none is
+//! accepted.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -8,9 +9,10 @@ use windlass_core::engine::{Engine, Hint, HintListener};
 use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions, migrate};
 use windlass_servers::postgres::{Options, Server};
 
-use super::{PATIENCE, Place, claim, enqueue, eventually, make_ready, quick, request};
+use super::{Place, WAIT_MAX, claim, enqueue, eventually, make_ready, quick, request};
 
-/// A server with TLS, which lets `secured` in only with it and `badged` only with a certificate of its own.
+/// Starts a server with TLS, which accepts `secured` only with TLS and `badged` only with a client
+/// certificate.
 fn secure_server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| {
@@ -26,7 +28,7 @@ fn secure_server() -> &'static Server {
     })
 }
 
-/// The authority of a server that is not the one we talk to.
+/// Returns the authority of a server that is not the one under test.
 fn other_authority() -> &'static Path {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let server = SERVER.get_or_init(|| Server::start(&Options { tls: true, ..quick() }).unwrap());
@@ -37,28 +39,30 @@ fn authority() -> String {
     secure_server().authority().unwrap().display().to_string()
 }
 
-/// The server under its own name, with options.
+/// Returns the URL of the server under its own name, with options.
 fn secure_url(options: &str) -> String {
     format!("{}?{options}", secure_server().url())
 }
 
-/// The same server under a name that its certificate does not have.
+/// Returns the URL of the same server under a name that its certificate does not have.
 fn misnamed_url(options: &str) -> String {
     let url = secure_server().url().replace("127.0.0.1", "elsewhere.example");
     format!("{url}?hostaddr=127.0.0.1&{options}")
 }
 
-/// Whether a session at this address is protected, as the server sees it.
+/// Whether a session at this address is encrypted, as the server sees it.
 async fn is_protected(url: &str) -> bool {
     let client = Address::parse(url).unwrap().connect().await.unwrap();
     let row = client.query_one("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", &[]).await;
     row.unwrap().get(0)
 }
 
-/// What is said when an engine is opened at this address.
+/// Returns the error of opening an engine at this address.
 async fn refusal(url: &str) -> String {
-    let error = PostgresEngine::connect(url, PostgresOptions::default()).await.expect_err("it is refused");
-    assert!(!error.is_passing(), "trying again does not help: {error}");
+    let error = PostgresEngine::connect(url, PostgresOptions::default())
+        .await
+        .expect_err("the connection is refused");
+    assert!(!error.is_passing(), "a repeat does not help: {error}");
     error.to_string()
 }
 
@@ -76,17 +80,17 @@ async fn work_heartbeats_listening_and_migrations_are_protected_where_the_server
     migrate::apply(&place.url, &place.options()).await.unwrap();
     let engine = place.open().await;
     make_ready(&engine).await;
-    let (heard, mut hears) = mpsc::unbounded_channel();
-    let listener: Arc<dyn HintListener> = Arc::new(Listener(heard));
+    let (sender, mut hints) = mpsc::unbounded_channel();
+    let listener: Arc<dyn HintListener> = Arc::new(Listener(sender));
     engine.on_hint(Arc::downgrade(&listener));
     let listening = format!("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN wl_{}%'", place.schema);
     eventually("it listens", || Some(secure_server().psql(&listening).unwrap()).filter(|row| row == "1"));
-    // A claim that finds nothing marks that somebody waits.
+    // A claim that finds nothing registers the worker as idle.
     assert_eq!(claim(&engine, 1).await.len(), 0);
     let other = place.open().await;
     enqueue(&other, 1).await;
-    let told = async { while !matches!(hears.recv().await, Some(Hint::Queue(_))) {} };
-    tokio::time::timeout(PATIENCE, told).await.expect("the other process wakes this one");
+    let notified = async { while !matches!(hints.recv().await, Some(Hint::Queue(_))) {} };
+    tokio::time::timeout(WAIT_MAX, notified).await.expect("the other process wakes this one");
     assert_eq!(claim(&engine, 1).await.len(), 1);
     let unprotected = "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_ssl s USING (pid)
          WHERE a.application_name = 'windlass' AND NOT s.ssl";
@@ -115,7 +119,7 @@ async fn a_server_of_another_name_is_refused_only_if_the_name_counts() {
 #[tokio::test]
 async fn without_an_authority_whoever_answers_is_trusted_and_nobody_can_listen() {
     assert!(is_protected(&secure_url("sslmode=require")).await);
-    assert!(is_protected(&secure_url("")).await, "TLS is preferred where nothing is said");
+    assert!(is_protected(&secure_url("")).await, "TLS is preferred by default");
     assert!(!is_protected(&secure_url("sslmode=disable")).await);
 }
 
@@ -130,7 +134,7 @@ async fn a_server_without_tls_is_refused_only_where_tls_is_asked_for() {
     let plain = super::server();
     let said = refusal(&format!("{}?sslmode=require", plain.url())).await;
     assert!(said.contains("got a server without it") && said.contains("ssl = on"), "{said}");
-    assert!(!is_protected(&plain.url()).await, "preferring is not asking");
+    assert!(!is_protected(&plain.url()).await, "`prefer` does not require TLS");
 }
 
 #[tokio::test]
@@ -167,7 +171,8 @@ async fn a_client_shows_who_it_is_by_a_certificate_of_its_own() {
 async fn a_certificate_that_signs_for_itself_is_trusted_if_it_is_the_one_that_was_named() {
     let server = Server::start(&Options { tls: true, ..quick() }).unwrap();
     let (folder, mut server) = (server.folder().to_owned(), server);
-    // As the server's manual makes one: it counts as an authority, and nobody else has signed it.
+    // A certificate as the server's manual creates it: it counts as an authority, and is signed only by
+    // itself.
     for (from, to) in [("authority.crt", "server.crt"), ("authority.key", "server.key")] {
         let text = std::fs::read(folder.join(from)).unwrap();
         std::fs::write(folder.join(to), text).unwrap();

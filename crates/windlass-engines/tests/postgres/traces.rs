@@ -1,4 +1,4 @@
-//! Jobs without a history leave by a statement of their own, as long as all that end are of that kind.
+//! Jobs without a history leave by a statement of their own, as long as all ending jobs are of that kind.
 
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Declaration, Engine};
@@ -27,7 +27,7 @@ fn job() -> NewJob {
     NewJob::new(forgetful(), Payload::default())
 }
 
-/// An engine that has seen that jobs leave no history.
+/// Opens an engine that has seen that jobs leave no history.
 async fn used_to_traces(place: &Place) -> PostgresEngine {
     let engine = place.ready().await;
     engine.declare(without_history()).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_history_that_somebody_else_switched_on_is_kept_from_then_on() {
     let kind = TypeSpec { retention_days: 1, ..TypeSpec::new(forgetful(), queue()) };
     place.open().await.declare(Declaration { queues: vec![], types: vec![kind] }).await.unwrap();
     assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied]);
-    let kept = engine.job(id).await.unwrap().expect("it is kept");
+    let kept = engine.job(id).await.unwrap().expect("the history keeps the job");
     assert!(matches!(kept.state, JobState::Succeeded { .. }), "{:?}", kept.state);
 }
 

@@ -1,5 +1,6 @@
-//! Who is woken by a notification, and when none is sent: each costs the whole server a lock at commit, so nobody sends one
-//! that nobody waits for. A third session listens to all of them.
+//! Which worker a notification wakes, and when none is sent. Each notification takes a lock of the whole
+//! server at commit, so no process sends one for which no worker waits. A third session listens to all of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,28 +21,28 @@ use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
 use super::listening::blind;
 use super::{
-    PATIENCE, Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, eventually, new_job,
+    Place, WAIT_MAX, WORKER, card, claim, claim_request, claimed, declare, enqueue, eventually, new_job,
     queue, request, server, session,
 };
 
-/// What a spy says to itself. It is no queue's name.
+/// The payload that a spy sends to itself. It is no queue's name.
 const MARK: &str = "up to here";
 
-/// A session that hears whatever is sent to the engines of one schema.
+/// A session that receives every notification that is sent to the engines of one schema.
 struct Spy {
     client: Client,
     channel: String,
-    heard: UnboundedReceiver<(String, String)>,
+    notifications: UnboundedReceiver<(String, String)>,
 }
 
 impl Spy {
     async fn on(place: &Place, channels: impl IntoIterator<Item = &String>) -> Self {
         let (client, mut connection) = tokio_postgres::connect(&place.direct, NoTls).await.unwrap();
-        let (tell, heard) = unbounded_channel();
+        let (sender, notifications) = unbounded_channel();
         tokio::spawn(async move {
             while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 if let AsyncMessage::Notification(note) = message {
-                    let _ = tell.send((note.channel().to_owned(), note.payload().to_owned()));
+                    let _ = sender.send((note.channel().to_owned(), note.payload().to_owned()));
                 }
             }
         });
@@ -50,64 +51,65 @@ impl Spy {
         for own in channels {
             client.batch_execute(&format!("LISTEN {own}")).await.unwrap();
         }
-        Self { client, channel, heard }
+        Self { client, channel, notifications }
     }
 
-    /// Which channels were told of which queue since the last question. Notifications come in the order of the commits that
-    /// send them, so what has not come before the spy's own was not sent.
-    async fn told(&mut self) -> Vec<(String, String)> {
+    /// Returns the notified channels and queues since the last call. Notifications arrive in the order of
+    /// the commits that send them, so a notification that has not come before the spy's own was not sent.
+    async fn notified(&mut self) -> Vec<(String, String)> {
         self.client.batch_execute(&format!("NOTIFY {}, '{MARK}'", self.channel)).await.unwrap();
-        let mut told = Vec::new();
+        let mut notified = Vec::new();
         loop {
             match self.next().await {
-                (_, payload) if payload == MARK => return told,
-                note => told.push(note),
+                (_, payload) if payload == MARK => return notified,
+                note => notified.push(note),
             }
         }
     }
 
     /// Waits for the next notification.
     async fn next(&mut self) -> (String, String) {
-        let heard = tokio::time::timeout(PATIENCE, self.heard.recv()).await;
-        heard.expect("a notification comes").expect("the session lives")
+        let received = tokio::time::timeout(WAIT_MAX, self.notifications.recv()).await;
+        received.expect("a notification arrives").expect("the session is open")
     }
 }
 
-/// The channel of each engine of a schema that listens. What a listening session said last names it.
+/// Returns the channel of each listening engine of a schema. The last statement of a listening session
+/// names it.
 fn channels_of(place: &Place, engines: usize) -> BTreeSet<String> {
     let said = format!(
         "SELECT substring(query FROM 'LISTEN (wl_{0}_[0-9a-f]+)') FROM pg_stat_activity
          WHERE state = 'idle' AND query LIKE 'LISTEN wl_{0};%'",
         place.schema
     );
-    eventually("all of them listen", || {
+    eventually("all engines listen", || {
         let channels: BTreeSet<_> = place.sql(&said).lines().map(str::to_owned).collect();
         (channels.len() == engines).then_some(channels)
     })
 }
 
-/// Engines that look for nothing by themselves, by the channels on which they are woken.
+/// Opens engines that do not poll, by the channels on which they are woken.
 async fn waiters(place: &Place, count: usize) -> BTreeMap<String, PostgresEngine> {
     let mut waiters = BTreeMap::new();
     for n in 0..count {
         let engine = place.open_with(PostgresOptions { periods: blind(), ..place.options() }).await;
         declare(&engine).await;
         let all = channels_of(place, n + 1);
-        let own = all.into_iter().find(|channel| !waiters.contains_key(channel)).expect("one is new");
+        let own = all.into_iter().find(|channel| !waiters.contains_key(channel)).expect("one channel is new");
         waiters.insert(own, engine);
     }
-    waiters.values().next().expect("there is one").register(card(WORKER)).await.unwrap();
+    waiters.values().next().expect("there is a waiting engine").register(card(WORKER)).await.unwrap();
     waiters
 }
 
-/// One that waits, its channel, and a spy on it.
+/// Opens an engine that waits, and returns its channel and a spy on it.
 async fn one_waiter(place: &Place) -> (PostgresEngine, String, Spy) {
     let (channel, engine) = waiters(place, 1).await.pop_first().unwrap();
     let spy = Spy::on(place, [&channel]).await;
     (engine, channel, spy)
 }
 
-/// One that puts jobs in, and neither waits nor listens.
+/// Opens an engine that enqueues jobs, and neither waits nor listens.
 pub(super) async fn producer(place: &Place) -> PostgresEngine {
     place.open_with(PostgresOptions { listen: false, ..place.options() }).await
 }
@@ -116,11 +118,11 @@ pub(super) fn until_marked(place: &Place, count: u64) {
     eventually("they wait", || (place.count("windlass.waiting") == count).then_some(()));
 }
 
-fn main_told(channel: &str) -> Vec<(String, String)> {
+fn main_notified(channel: &str) -> Vec<(String, String)> {
     vec![(channel.to_owned(), queue().to_string())]
 }
 
-/// A second queue, and a second type in the first one.
+/// Declares a second queue, and a second type in the first one.
 async fn declare_more(engine: &PostgresEngine) -> (QueueName, TypeName, TypeName) {
     let side = QueueName::parse("side").unwrap();
     let (aside, other) = (TypeName::parse("aside").unwrap(), TypeName::parse("other").unwrap());
@@ -138,23 +140,23 @@ async fn an_enqueue_notifies_nobody_until_a_worker_of_its_queue_says_that_it_wai
     let place = Place::on(server().url());
     let (waits, channel, mut spy) = one_waiter(&place).await;
     let producer = producer(&place).await;
-    // One claim that brings all it asks for, so that nobody has said anything yet.
+    // A full claim does not register the worker as idle.
     enqueue(&producer, 1).await;
     assert_eq!(claim(&waits, 1).await.len(), 1);
     enqueue(&producer, 3).await;
     put(&place, "work");
-    assert_eq!(spy.told().await, [], "nobody waits");
+    assert_eq!(spy.notified().await, [], "no worker is idle");
     assert_eq!(claim(&waits, 5).await.len(), 4);
     until_marked(&place, 1);
     enqueue(&producer, 1).await;
-    assert_eq!(spy.told().await, main_told(&channel), "an engine's enqueue wakes it");
+    assert_eq!(spy.notified().await, main_notified(&channel), "an engine's enqueue wakes it");
     put(&place, "work");
-    assert_eq!(spy.told().await, main_told(&channel), "and so does the function");
+    assert_eq!(spy.notified().await, main_notified(&channel), "and so does the function");
     waits.retire(WORKER).await.unwrap();
-    spy.told().await;
+    spy.notified().await;
     enqueue(&producer, 1).await;
     put(&place, "work");
-    assert_eq!(spy.told().await, [], "it has left");
+    assert_eq!(spy.notified().await, [], "the worker has left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,15 +168,15 @@ async fn a_worker_is_not_notified_of_queues_and_types_that_it_does_not_wait_for(
     until_marked(&place, 1);
     put(&place, aside.as_str());
     put(&place, other.as_str());
-    assert_eq!(spy.told().await, []);
+    assert_eq!(spy.notified().await, []);
     put(&place, "work");
-    assert_eq!(spy.told().await, main_told(&channel));
+    assert_eq!(spy.notified().await, main_notified(&channel));
     let request =
         ClaimRequest { queues: vec![side.clone()], types: vec![aside.clone()], ..claim_request(WORKER, 5) };
     assert_eq!(claimed(waits.claim(request).await.unwrap()).len(), 1);
     until_marked(&place, 2);
     put(&place, aside.as_str());
-    assert_eq!(spy.told().await, [(channel, side.to_string())]);
+    assert_eq!(spy.notified().await, [(channel, side.to_string())]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +186,7 @@ async fn a_process_that_wakes_itself_by_its_own_enqueue_sends_no_notification() 
     assert!(claim(&waits, 5).await.is_empty());
     until_marked(&place, 1);
     enqueue(&waits, 1).await;
-    assert_eq!(spy.told().await, []);
+    assert_eq!(spy.notified().await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,25 +196,25 @@ async fn a_job_that_is_rolled_back_wakes_nobody() {
     assert!(claim(&waits, 5).await.is_empty());
     until_marked(&place, 1);
     place.sql("BEGIN; SELECT windlass.enqueue('work'); ROLLBACK");
-    assert_eq!(spy.told().await, []);
+    assert_eq!(spy.notified().await, []);
 }
 
-/// Whoever waits is looked up at commit: a worker may go to sleep while the transaction is still open.
+/// The idle workers are read at commit: a worker may become idle while the transaction is still open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_says_that_it_waits_between_an_enqueue_and_its_commit_is_woken_by_the_commit() {
     let place = Place::on(server().url());
     let (waits, channel, mut spy) = one_waiter(&place).await;
     let user = session(&place.direct).await;
     user.batch_execute(&format!("BEGIN; SELECT {}.enqueue('work')", place.schema)).await.unwrap();
-    assert!(claim(&waits, 5).await.is_empty(), "nobody else sees it yet");
+    assert!(claim(&waits, 5).await.is_empty(), "no other session sees the job yet");
     until_marked(&place, 1);
-    assert_eq!(spy.told().await, [], "nobody is woken for what is not there");
+    assert_eq!(spy.notified().await, [], "no worker is woken for a job that is not committed");
     user.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(spy.told().await, main_told(&channel));
+    assert_eq!(spy.notified().await, main_notified(&channel));
     assert_eq!(claim(&waits, 5).await.len(), 1);
 }
 
-/// The last gap: the commit has looked up who waits and is not done yet.
+/// The last gap: the commit has read the idle workers and is not done yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_says_that_it_waits_too_late_for_a_commit_under_way_looks_again_by_itself() {
     let place = Place::on(server().url());
@@ -224,24 +226,24 @@ async fn a_worker_that_says_that_it_waits_too_late_for_a_commit_under_way_looks_
     let mut spy = Spy::on(&place, &channels).await;
     let hints = Arc::<HintLog>::default();
     waits.on_hint(Arc::<HintLog>::downgrade(&hints));
-    let gate = hold_up_commits(&place).await;
+    let gate = block_commits(&place).await;
     let user = session(&place.direct).await;
     let put = format!("SELECT {}.enqueue('work')", place.schema);
     let committing = tokio::spawn(async move { user.batch_execute(&put).await.map(|()| user) });
-    until_held_up(&place);
+    until_blocked(&place);
     assert!(claim(&waits, 5).await.is_empty());
     until_marked(&place, 1);
     gate.batch_execute("ROLLBACK").await.unwrap();
     let _user = committing.await.unwrap().unwrap();
-    assert_eq!(spy.told().await, [], "it came too late for a notification");
+    assert_eq!(spy.notified().await, [], "the worker became idle too late for a notification");
     hints.forget();
     tokio::task::block_in_place(|| hints.wait_for(&Hint::Queue(queue())));
     assert_eq!(claim(&waits, 5).await.len(), 1);
 }
 
-/// From now on commits stop after they have looked up who waits, until the session that is given here lets go. Triggers of
-/// a row run in the order of their names.
-async fn hold_up_commits(place: &Place) -> Client {
+/// Blocks commits from now on after they have read the idle workers, until the returned session ends its
+/// transaction. Triggers of a row run in the order of their names.
+async fn block_commits(place: &Place) -> Client {
     place.sql(
         "CREATE FUNCTION windlass.stop() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN PERFORM 1 FROM windlass.gate FOR SHARE; RETURN NULL; END $$;
@@ -255,17 +257,17 @@ async fn hold_up_commits(place: &Place) -> Client {
     gate
 }
 
-fn until_held_up(place: &Place) {
-    let held_up =
+fn until_blocked(place: &Place) {
+    let blocked =
         format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.%'", place.schema);
-    eventually("the commit is held up", || (place.count(&held_up) == 1).then_some(()));
+    eventually("the commit is blocked", || (place.count(&blocked) == 1).then_some(()));
 }
 
-/// Waits for the one engine that is woken next, which takes one job. Gives its channel.
+/// Waits for the one engine that is woken next, which claims one job. Returns its channel.
 async fn woken(spy: &mut Spy, waiters: &BTreeMap<String, PostgresEngine>) -> String {
-    let (channel, told) = spy.next().await;
-    assert_eq!(told, queue().as_str());
-    let woken = waiters.get(&channel).expect("one of those who wait");
+    let (channel, notified) = spy.next().await;
+    assert_eq!(notified, queue().as_str());
+    let woken = waiters.get(&channel).expect("the channel of a waiting engine");
     assert_eq!(claim(woken, 1).await.len(), 1);
     channel
 }
@@ -280,14 +282,15 @@ async fn of_several_who_wait_one_is_woken() {
     until_marked(&place, 3);
     let mut spy = Spy::on(&place, waiters.keys()).await;
     let mut chosen = BTreeSet::new();
-    // Each is as likely as the others; that one of three is never chosen in so many rounds happens once in 10^17.
+    // Each engine is as likely as the others; that one of three is never chosen in 100 rounds happens once
+    // in 10^17.
     for _ in 0..100 {
         put(&place, "work");
-        let told = spy.told().await;
-        assert_eq!(told.len(), 1, "{told:?}");
-        chosen.insert(told[0].0.clone());
+        let notified = spy.notified().await;
+        assert_eq!(notified.len(), 1, "{notified:?}");
+        chosen.insert(notified[0].0.clone());
     }
-    assert_eq!(chosen.len(), 3, "none is forgotten");
+    assert_eq!(chosen.len(), 3, "no engine is left out");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -305,13 +308,15 @@ async fn who_was_woken_wakes_the_next_as_long_as_there_is_more_than_it_takes() {
     for _ in 0..3 {
         woken_so_far.insert(woken(&mut spy, &waiters).await);
     }
-    assert_eq!(woken_so_far.len(), 3, "each was another");
-    // Whoever took the last one says so, too, and only then has nothing more to tell.
+    assert_eq!(woken_so_far.len(), 3, "each woken engine is another one");
+    // The engine that took the last job also registers as idle, and only then sends no further
+    // notification.
     until_marked(&place, 1);
-    assert_eq!(spy.told().await, [], "nothing is left, so the fourth sleeps on");
+    assert_eq!(spy.notified().await, [], "no job is left, so the fourth engine sleeps on");
 }
 
-/// An engine that looks for nothing by itself, whose claims have read far past this moment, and who waits for more.
+/// Opens an engine that does not poll, whose claims have read far past this moment, and which waits for
+/// more jobs.
 pub(super) async fn far_ahead(place: &Place) -> (PostgresEngine, Arc<HintLog>) {
     let waits = waiters(place, 1).await.pop_first().unwrap().1;
     for _ in 0..3 {
@@ -343,10 +348,10 @@ async fn what_is_due_since_long_ago_is_claimed_by_whoever_its_enqueue_wakes() {
     let (waits, hints) = far_ahead(&place).await;
     place.sql("SELECT windlass.enqueue('work', run_at => now() - interval '1 hour')");
     hints.wait_for(&Hint::Queue(queue()));
-    assert_eq!(claim(&waits, 5).await.len(), 1, "another process has put it in");
+    assert_eq!(claim(&waits, 5).await.len(), 1, "another process has enqueued it");
     let when = When::At(waits.now().await.unwrap().minus(Duration::from_secs(60)));
     waits.enqueue(request(vec![NewJob { when, ..new_job() }])).await.unwrap();
-    assert_eq!(claim(&waits, 5).await.len(), 1, "its own process has");
+    assert_eq!(claim(&waits, 5).await.len(), 1, "its own process has enqueued it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! What an engine logs as an error, for tests that expect it to raise an alarm.
+//! The errors that an engine logs, for tests that expect one.
 
 use std::fmt;
 use std::sync::{Mutex, Once, PoisonError};
@@ -7,16 +7,16 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// All alarms of this test program. Those of one test name its namespace.
+/// All error lines of this test program. The lines of one test contain its namespace.
 static RAISED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Writes alarms down from now on.
+/// Records error lines from now on.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
 }
 
-/// The alarms about a namespace so far.
+/// Returns the recorded lines about a namespace.
 pub(crate) fn about(namespace: &str) -> Vec<String> {
     let raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
     raised.iter().filter(|text| text.contains(namespace)).cloned().collect()

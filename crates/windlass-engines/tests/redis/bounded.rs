@@ -1,5 +1,6 @@
-//! However much there is to do, no script does all of it at once: while one runs, the server does nothing else. What is counted
-//! is work: scripts, and commands inside of them. Time is only looked at for what no busy machine explains.
+//! However much there is to do, no script does all of it at once: while a script runs, the server does
+//! nothing else. These tests count work: scripts, and the commands inside them. They check time only where
+//! no busy machine explains the excess.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,26 +20,28 @@ use windlass_engines::redis::{RedisEngine, RedisOptions};
 use crate::place::{Place, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
 use crate::words;
 
-/// Jobs that one worker holds.
+/// The number of jobs that one worker holds.
 const JOBS: usize = 200_000;
-/// Of these so many are asked to stop.
+/// The number of these jobs that are requested to stop.
 const STOPPED: usize = 1_200;
-/// What a worker holds that dies.
+/// The number of jobs that a worker holds when it dies.
 const HELD_AT_DEATH: usize = 50_000;
-/// As many as one script takes on.
+/// The number of jobs that one script processes.
 const BATCH: usize = 500;
-/// Commands of a script for each job: its state, its notes, where it stood and where it goes.
+/// The largest number of commands of a script for each job: its state, its notes, the list that it leaves
+/// and the list that it enters.
 const COMMANDS_A_JOB_MAX: usize = 8;
-/// What a script takes at the most, in microseconds. One that did everything at once would take seconds.
+/// The longest duration of a script, in microseconds. A script that did everything at once would take
+/// seconds.
 const SCRIPT_MICROS_MAX: u64 = 1_000_000;
-/// What the test itself asks of the server.
+/// The commands that the test itself sends to the server.
 const OWN: [&str; 8] =
     ["evalsha", "eval", "info", "config|resetstat", "slowlog|get", "slowlog|reset", "hset", "client|setinfo"];
 
 const SECOND: WorkerId = WorkerId::from_random(2);
 const THIRD: WorkerId = WorkerId::from_random(3);
 
-/// Calls of each command since the last look.
+/// Returns the calls of each command since the last call of this function.
 fn calls(url: &str) -> Vec<(String, usize)> {
     let info: String = ask(url, &["INFO", "commandstats"]);
     ask::<()>(url, &["CONFIG", "RESETSTAT"]);
@@ -49,7 +52,7 @@ fn calls(url: &str) -> Vec<(String, usize)> {
     info.lines().filter_map(|line| line.strip_prefix("cmdstat_")).map(read).collect()
 }
 
-/// The longest that was noted as slow since the last look, in microseconds.
+/// Returns the longest command in the slow log since the last call of this function, in microseconds.
 fn slowest(url: &str) -> u64 {
     let entries: Vec<Vec<redis::Value>> = ask(url, &["SLOWLOG", "GET", "100"]);
     ask::<()>(url, &["SLOWLOG", "RESET"]);
@@ -57,7 +60,7 @@ fn slowest(url: &str) -> u64 {
     entries.into_iter().map(micros).max().unwrap_or_default()
 }
 
-/// That everything since the last look was done by scripts that each did their share.
+/// Asserts that all work since the last check was done by scripts of limited size.
 fn assert_in_steps(url: &str, what: &str, rows: usize) {
     let calls = calls(url);
     let of = |name: &str| calls.iter().find(|(of, _)| of == name).map_or(0, |(_, calls)| *calls);
@@ -79,7 +82,7 @@ async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
     (engine, clock)
 }
 
-/// Claims everything for a worker: the jobs, and the last claim that brought any.
+/// Claims all jobs for a worker. Returns the jobs, and the last claim that returned any.
 async fn claim_all(engine: &RedisEngine, worker: WorkerId) -> (Vec<JobId>, ClaimRequest) {
     let (mut all, mut last) = (Vec::new(), claim_request(0));
     loop {
@@ -126,9 +129,9 @@ async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_s
         .extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30), idle: false })
         .await
         .unwrap();
-    let Liveness::Alive { cancel } = beat else { panic!("the worker lives") };
-    assert_eq!(cancel.len(), BATCH, "a heartbeat brings some of them");
-    assert_in_steps(&url, "asked to stop", STOPPED / 2);
+    let Liveness::Alive { cancel } = beat else { panic!("the worker is live") };
+    assert_eq!(cancel.len(), BATCH, "a heartbeat returns some of them");
+    assert_in_steps(&url, "requested to stop", STOPPED / 2);
 
     engine.retire(WORKER).await.unwrap();
     let left = JOBS - STOPPED;
@@ -138,11 +141,11 @@ async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_s
     engine.register(card(SECOND)).await.unwrap();
     assert_eq!(claim_all(&engine, SECOND).await.0.len(), left);
     engine.extend(Heartbeat { worker: SECOND, lease: Duration::from_secs(30), idle: false }).await.unwrap();
-    // As if the store had come back older.
+    // Sets the state of a store that came back older.
     ask::<i64>(&url, &["HSET", &place.key("layout"), "beats", "0"]);
     calls(&url);
     engine.now().await.unwrap();
-    // The catalogue, read anew, holds a set of queues that are shut.
+    // The catalogue, read anew, contains a set of shut queues.
     let scripts = calls(&url).iter().find(|(name, _)| name == "evalsha").map_or(0, |(_, calls)| *calls);
     assert!(scripts >= left / BATCH, "renew: {scripts} scripts");
     assert!(slowest(&url) < SCRIPT_MICROS_MAX);
@@ -230,10 +233,10 @@ async fn a_worker_that_ended_while_it_gave_its_jobs_back_costs_them_nothing() {
     engine.register(card(worker)).await.unwrap();
     let ids = enqueue(&engine, 1).await;
     claim_all(&engine, worker).await;
-    // What the first step of many leaves behind.
+    // The mark that the first of several steps leaves.
     ask::<i64>(&place.url, &["HSET", &place.key(&format!("worker:{NAME}")), "leaving", "1"]);
     let request = ClaimRequest { worker, ..claim_request(1) };
-    assert_eq!(engine.claim(request).await.unwrap(), ClaimAnswer::WorkerDead, "it gets nothing new");
+    assert_eq!(engine.claim(request).await.unwrap(), ClaimAnswer::WorkerDead, "the worker gets no new job");
     clock.advance(Duration::from_secs(60));
     let silent = vec![Suspicion { worker, beats: 0 }];
     let rescued = engine.rescue(RescueRequest { silent, crashes_max: 1, limit: 500 }).await.unwrap();
@@ -254,7 +257,7 @@ async fn engines_that_went_away_are_not_listed_for_ever() {
     }
     claim_all(&engine, WORKER).await;
     assert_eq!(ask::<usize>(&place.url, &["ZCARD", &waiters]), 1_000);
-    // Whoever puts jobs in meets the others, some at a time.
+    // Each enqueue meets the other waiters that are gone, some at a time.
     for _ in 0..99 {
         enqueue(&engine, 1).await;
     }
@@ -276,7 +279,7 @@ async fn graves_whose_jobs_are_not_yet_rescued_do_not_keep_others_from_being_for
     clock.advance(Duration::from_secs(60));
     let silent =
         holds.iter().chain([&SECOND]).map(|worker| Suspicion { worker: *worker, beats: 0 }).collect();
-    // Nobody takes their jobs back.
+    // No process takes their jobs back.
     engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 0 }).await.unwrap();
     clock.advance(Duration::from_secs(25 * 60 * 60));
     let graves = place.key("graves");

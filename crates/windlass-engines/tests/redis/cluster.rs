@@ -1,4 +1,5 @@
-//! A cluster of three servers. A namespace lies on one of them, and the engine finds it whoever it asks.
+//! A cluster of three servers. A namespace lies on one of them, and the engine finds it by way of any of
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,15 @@ use windlass_servers::redis::Server;
 use crate::place::{
     Place, ask, card, claim, claim_request, claimed, declaration, enqueue, request, server, success,
 };
-use crate::waking::until_so_many_listen;
+use crate::waking::until_listening;
 
 const SLOTS: usize = 16_384;
 const READY_MAX: Duration = Duration::from_secs(60);
-/// After so many milliseconds without a word the others give a server up.
+/// After this number of milliseconds without an answer, the other servers consider a server failed.
 const NODE_TIMEOUT: &str = "2000";
 
-/// Three servers that share the slots, lose nothing when they are killed, and soon notice that one is gone.
+/// Starts three servers that share the slots, lose nothing when they are killed, and soon notice that one
+/// is gone.
 fn cluster() -> Vec<Server> {
     let settings =
         [("cluster-enabled", "yes"), ("appendfsync", "always"), ("cluster-node-timeout", NODE_TIMEOUT)];
@@ -46,7 +48,7 @@ fn wait_until_whole(node: &Server) {
             return;
         }
         assert!(began.elapsed() < READY_MAX, "expected a cluster, got {info}");
-        // may sleep: the servers tell each other who they are, and send no signal.
+        // may sleep: the servers exchange their addresses, and send no signal to a client.
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -68,21 +70,21 @@ async fn the_engine_works_on_a_cluster_whichever_server_it_asks_first() {
     }
 }
 
-/// Which of the servers has the slot of a namespace.
-fn home_of(place: &Place, nodes: &[Server]) -> usize {
+/// Returns which of the servers has the slot of a namespace.
+fn server_of(place: &Place, nodes: &[Server]) -> usize {
     let slot: usize = ask(&nodes[0].url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
     (0..3).find(|n| slot < (n + 1) * SLOTS / 3).expect("every slot has a server")
 }
 
-/// A namespace that lies on this server, reached by way of all three.
-fn place_on(home: usize, nodes: &[Server]) -> Place {
+/// Creates a namespace that lies on this server, reached by way of all three.
+fn place_on(server: usize, nodes: &[Server]) -> Place {
     let hosts: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
     let places = std::iter::repeat_with(|| Place::on(format!("redis://{}", hosts.join(","))));
     let mut places = places.take(1_000);
-    places.find(|place| home_of(place, nodes) == home).expect("names fall on all servers")
+    places.find(|place| server_of(place, nodes) == server).expect("names fall on all servers")
 }
 
-/// Asks until it is so. Every error on the way is one that passes.
+/// Repeats a query until there is an answer. Every error until then must be a passing one.
 async fn until<T>(what: &str, is_so: impl AsyncFn() -> Result<Option<T>, EngineError>) -> T {
     let began = Instant::now();
     loop {
@@ -92,12 +94,13 @@ async fn until<T>(what: &str, is_so: impl AsyncFn() -> Result<Option<T>, EngineE
             Err(error) => assert!(error.is_passing(), "until {what}: {error:?}"),
         }
         assert!(began.elapsed() < READY_MAX, "waited in vain until {what}");
-        // may sleep: a server that is away is not asked all the time.
+        // may sleep: a server that is unavailable is not queried all the time.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// A server of the cluster is killed and comes back. The engine says that it passes, and goes on with all that it had.
+/// A server of the cluster is killed and comes back. The engine returns passing errors, and continues with
+/// all its jobs.
 async fn goes_on_without(is_replayed: bool) {
     let mut nodes = tokio::task::block_in_place(cluster);
     let place = place_on(0, &nodes);
@@ -106,7 +109,7 @@ async fn goes_on_without(is_replayed: bool) {
     let first = claim(&engine, 3).await;
     let away = if is_replayed { 0 } else { 1 };
     tokio::task::block_in_place(|| nodes[away].kill().unwrap());
-    // The others stop, too, once they have noticed: a cluster serves all slots or none, unless it is told otherwise.
+    // The other servers stop, too, once they have noticed: by default, a cluster serves all slots or none.
     until("the cluster is down", async || match engine.queues().await {
         Ok(_) => Ok(None),
         Err(error) if error.is_passing() => Ok(Some(())),
@@ -115,13 +118,14 @@ async fn goes_on_without(is_replayed: bool) {
     .await;
     tokio::task::block_in_place(|| nodes[away].restart().unwrap());
     let again = request(5);
-    let more = until("it takes jobs again", async || engine.enqueue(again.clone()).await.map(Some)).await;
+    let more =
+        until("the cluster accepts jobs again", async || engine.enqueue(again.clone()).await.map(Some)).await;
     let ends: Vec<_> = first.into_iter().map(success).collect();
-    let settled = until("ends are taken", async || engine.settle(ends.clone()).await.map(Some)).await;
-    assert_eq!(settled, [Settled::Applied; 3], "who ran jobs meanwhile ends them");
+    let settled = until("ends are accepted", async || engine.settle(ends.clone()).await.map(Some)).await;
+    assert_eq!(settled, [Settled::Applied; 3], "a worker that ran jobs meanwhile ends them");
     let rest: Vec<_> = claim(&engine, 100).await.iter().map(|claimed| claimed.job.id).collect();
     let expected = ids[3..].iter().copied().chain(more.iter().map(|answer| answer.job().unwrap()));
-    assert_eq!(rest, expected.collect::<Vec<_>>(), "nothing is lost, and nothing is there twice");
+    assert_eq!(rest, expected.collect::<Vec<_>>(), "no job is lost, and no job is there twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +138,7 @@ async fn another_server_of_the_cluster_goes_away_and_comes_back_and_jobs_go_on()
     goes_on_without(false).await;
 }
 
-/// An engine with a worker that waits for jobs.
+/// Opens an engine with a worker that waits for jobs.
 async fn waiting(place: &Place, number: u128) -> RedisEngine {
     let (engine, worker) = (place.open_with(place.options()).await, WorkerId::from_random(number));
     engine.declare(declaration()).await.unwrap();
@@ -148,17 +152,17 @@ async fn waiting(place: &Place, number: u128) -> RedisEngine {
 async fn one_engine_is_woken_on_a_cluster_and_the_others_wait_on_whichever_server_they_asked_first() {
     let nodes = tokio::task::block_in_place(cluster);
     let mut places = std::iter::repeat_with(|| Place::on(nodes[0].url())).take(1_000);
-    let place = places.find(|place| home_of(place, &nodes) == 1).expect("names fall on all servers");
+    let place = places.find(|place| server_of(place, &nodes) == 1).expect("names fall on all servers");
     let _engines = [waiting(&place, 1).await, waiting(&place, 2).await];
-    // A server counts only those who listen there, and takes others for gone.
-    until_so_many_listen(2, &place, &nodes[1].url()).await;
+    // A server counts only the listeners that are connected to it, and takes the others for gone.
+    until_listening(2, &place, &nodes[1].url()).await;
     let producer = place.open_with(RedisOptions { listen: false, ..place.options() }).await;
     enqueue(&producer, 1).await;
     let waiters: usize = ask(&nodes[1].url(), &["ZCARD", &place.key("waiters:main")]);
     assert_eq!(waiters, 1);
 }
 
-/// Moves a namespace from one server of a cluster to another, as an operator does who spreads slots anew.
+/// Moves a namespace from one server of a cluster to another, like an operator who rebalances slots.
 fn move_namespace(place: &Place, from: &Server, to: &Server, nodes: &[Server]) {
     let slot: usize = ask(&from.url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
     let slot = slot.to_string();
@@ -175,7 +179,7 @@ fn move_namespace(place: &Place, from: &Server, to: &Server, nodes: &[Server]) {
         let words: Vec<&str> = words.into_iter().chain(keys.iter().map(String::as_str)).collect();
         ask::<String>(&from.url(), &words);
     }
-    // The one that gets it first, so that it is not without a server for a moment.
+    // The receiving server comes first, so that the slot is not without a server for a moment.
     for node in std::iter::once(to).chain(nodes) {
         ask::<()>(&node.url(), &["CLUSTER", "SETSLOT", &slot, "NODE", &id_of(to)]);
     }
@@ -186,11 +190,11 @@ async fn who_listens_follows_a_namespace_that_is_moved_to_another_server_of_the_
     let nodes = tokio::task::block_in_place(cluster);
     let place = place_on(0, &nodes);
     let _engine = waiting(&place, 1).await;
-    until_so_many_listen(1, &place, &nodes[0].url()).await;
+    until_listening(1, &place, &nodes[0].url()).await;
     tokio::task::block_in_place(|| move_namespace(&place, &nodes[0], &nodes[1], &nodes));
-    // Nobody calls but the engine itself, which looks for work.
-    until_so_many_listen(1, &place, &nodes[1].url()).await;
-    until_so_many_listen(0, &place, &nodes[0].url()).await;
+    // Only the engine itself makes calls: it polls for work.
+    until_listening(1, &place, &nodes[1].url()).await;
+    until_listening(0, &place, &nodes[0].url()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,19 +203,19 @@ async fn a_check_up_tells_the_state_of_the_cluster() {
     let place = Place::on(nodes[0].url());
     let grade = async |what: &str| {
         let findings = RedisEngine::examine(&place.url, place.options()).await.unwrap();
-        findings.into_iter().find(|finding| finding.about == what).expect("it is looked at").grade
+        findings.into_iter().find(|finding| finding.about == what).expect("the topic is checked").grade
     };
     assert_eq!(grade("cluster").await, Grade::Good);
-    // Not the one that holds the slot of the namespace: that one is asked.
-    let other = if home_of(&place, &nodes) == 2 { 1 } else { 2 };
+    // The server is not the one that holds the slot of the namespace, which is the one queried.
+    let other = if server_of(&place, &nodes) == 2 { 1 } else { 2 };
     tokio::task::block_in_place(|| nodes[other].kill().unwrap());
     let began = Instant::now();
     while grade("cluster").await != Grade::Bad {
         assert!(began.elapsed() < READY_MAX, "expected the cluster to notice");
-        // may sleep: the servers tell nobody when they give one up, and a check-up asks all of them: more often it would keep
-        // them from it.
+        // may sleep: the servers send no signal when they consider one failed. A check queries all of them,
+        // and more frequent checks would delay that.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(grade("layout").await, Grade::Unread, "no key can be read while the cluster is down");
-    assert_eq!(grade("durability").await, Grade::Good, "the server itself still tells");
+    assert_eq!(grade("durability").await, Grade::Good, "the server itself still answers");
 }

@@ -1,4 +1,5 @@
-//! One bad value must not keep others from being claimed, ended, rescued, let through or cleaned away.
+//! A damaged value must not keep other jobs from being claimed, ended, rescued, released from gates or
+//! pruned.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use crate::place::{
     success,
 };
 
-/// What may be found where a state should be.
+/// Values that may be found where a state should be.
 const NO_STATES: [&str; 7] = [
     "",
     "x",
@@ -32,7 +33,7 @@ const NO_STATES: [&str; 7] = [
     "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww",
     "???????????????????????????????????????",
     "r??????????????????????????????????????",
-    // The right length and stage, and a priority that is none.
+    // The right length and stage, and an invalid priority.
     "w~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~",
 ];
 
@@ -42,16 +43,16 @@ fn write(place: &Place, hash: &str, id: JobId, text: &str) {
     assert_eq!(ask::<i64>(&place.url, &["HSET", &hash, &id, text]), 0, "there was something to damage");
 }
 
-/// A place whose clock stands still until a test moves it.
+/// Opens an engine whose clock stays until a test moves it.
 async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
     (engine, clock)
 }
 
-/// It can still be looked at, and says why it was given up.
+/// Asserts that the job can still be read, and that its error says why it is dead.
 async fn assert_given_up(engine: &RedisEngine, id: JobId, what: &str) {
-    let record = engine.job(id).await.unwrap().expect("it can still be looked at");
+    let record = engine.job(id).await.unwrap().expect("the job can still be read");
     let JobState::Dead { error, .. } = record.state else { panic!("{what:?}: {:?}", record.state) };
     assert_eq!(error.kind, ErrorKind::Undecodable, "{what:?}: {error:?}");
 }
@@ -67,7 +68,7 @@ async fn a_job_whose_state_cannot_be_read_is_given_up_and_the_others_are_claimed
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         write(&place, "state", ids[1], what);
-        assert!(engine.job(ids[1]).await.unwrap().is_some(), "it can be looked at before, too");
+        assert!(engine.job(ids[1]).await.unwrap().is_some(), "the job can be read before that, too");
         assert_eq!(claimed_ids(&engine).await, [ids[0], ids[2]], "{what:?}");
         assert_given_up(&engine, ids[1], what).await;
         let counts = engine.queues().await.unwrap().remove(0).counts;
@@ -267,7 +268,7 @@ async fn a_dead_letter_of_a_damaged_job_is_listed_and_can_be_discarded() {
 async fn a_script_that_stops_half_way_leaves_open_what_happened() {
     let place = Place::shared();
     let engine = place.ready().await;
-    // Where receipts are to be written something of another kind stands: jobs are written before them.
+    // The key of the receipts has a value of another type: jobs are written before the receipts.
     ask::<()>(&place.url, &["SET", &place.key("answers"), "x"]);
     let error = engine.enqueue(request(1)).await.unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
@@ -285,7 +286,7 @@ async fn the_numbers_of_what_a_script_stored_before_it_stopped_are_not_given_aga
     assert!(error.is_unknown(), "{error:?}");
     ask::<i64>(&place.url, &["DEL", lane]);
     let next = enqueue(&engine, 1).await[0];
-    assert_eq!(next.0, first.0 + 2, "the one between them may be stored in part");
+    assert_eq!(next.0, first.0 + 2, "the job between them may be stored in part");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Lines and rings of fairness keys: nothing is left of them when everything has ended, and damage to them keeps nobody from running.
+//! The job lists and rings of fairness keys: none is left when every job has ended, and damage to them does
+//! not keep any job from running.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ async fn put(engine: &RedisEngine, jobs: Vec<NewJob>) {
     }
 }
 
-/// The keys of lines, rings and what falls due later.
+/// Returns the keys of the job lists, the rings and the jobs that fall due later.
 fn keys(place: &Place) -> Vec<String> {
     let names = ["line:*", "ring:*", "later:*"]
         .map(|name| ask::<Vec<String>>(&place.url, &["KEYS", &place.key(name)]));
@@ -93,7 +94,7 @@ async fn damaged_lines_keep_nobody_from_being_put_in_claimed_or_ended() {
     }
 }
 
-/// A line was damaged: it has a job that runs, and lacks one that waits.
+/// A job list was damaged: it contains a running job, and lacks a waiting one.
 #[tokio::test]
 async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
     let place = Place::shared();
@@ -102,11 +103,11 @@ async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
     let first = claim(&engine, 1).await.remove(0);
     let line = place.key("line:1:5:a");
     let id = format!("{:014}", first.job.id.0);
-    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, "0", &id]), 1, "it runs, and stands in line");
+    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, "0", &id]), 1, "the job runs, and is in the job list");
     let missing: Vec<String> = ask(&place.url, &["ZRANGE", &place.key("line:1:5:b"), "0", "-1"]);
     assert_eq!(ask::<i64>(&place.url, &["ZREM", &place.key("line:1:5:b"), &missing[0]]), 1);
     let claimed = claim(&engine, 10).await;
-    assert_eq!(claimed.len(), 2, "each that waits, once");
+    assert_eq!(claimed.len(), 2, "each waiting job, once");
     assert!(claimed.iter().all(|claimed| claimed.job.id != first.job.id));
     assert_eq!(ask::<i64>(&place.url, &["EXISTS", &line]), 0);
 }
@@ -132,16 +133,16 @@ async fn a_fairness_key_whose_first_job_was_cancelled_gets_its_turn_when_the_nex
     engine.cancel(answers[0].job().unwrap(), "no longer needed").await.unwrap();
     put(&engine, vec![of("a"); 20]).await;
     clock.advance(Duration::from_secs(61));
-    assert!(!has(&claim(&engine, 4).await, "x"), "its next is not due yet");
+    assert!(!has(&claim(&engine, 4).await, "x"), "its next job is not due yet");
     clock.advance(Duration::from_secs(3_600));
     let claimed = claim(&engine, 2).await;
-    assert!(has(&claimed, "x") && has(&claimed, "a"), "both take turns");
+    assert!(has(&claimed, "x") && has(&claimed, "a"), "both fairness keys take turns");
     assert_eq!(claim(&engine, 50).await.len(), 15);
     assert_eq!(claim(&engine, 1).await, []);
     assert_eq!(keys(&place), Vec::<String>::new());
 }
 
-/// A line was damaged: a job stands in it with the due time that it had before its retry.
+/// A job list was damaged: it contains a job with the due time from before its retry.
 #[tokio::test]
 async fn a_retry_is_not_started_before_it_is_due_whatever_its_line_says() {
     let place = Place::shared();
@@ -153,16 +154,20 @@ async fn a_retry_is_not_started_before_it_is_due_whatever_its_line_says() {
     let error = JobError::new(ErrorKind::Failed, "not today");
     let again = Transition::Retry { after: Duration::from_secs(60), error };
     engine.settle(vec![first.settled(again, AttemptReport::default())]).await.unwrap();
-    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, &before[1], &before[0]]), 0, "it stands there");
+    assert_eq!(
+        ask::<i64>(&place.url, &["ZADD", &line, &before[1], &before[0]]),
+        0,
+        "the job is in the list already"
+    );
     let _: i64 = ask(&place.url, &["ZADD", &ring, "0", "a"]);
     assert_eq!(ask::<i64>(&place.url, &["DEL", &place.key("later:1:5")]), 1);
     put(&engine, vec![of("b"); 4]).await;
     let claimed = claim(&engine, 2).await;
     assert!(has(&claimed, "b") && !has(&claimed, "a"));
     let put_right: String = ask(&place.url, &["ZSCORE", &line, &before[0]]);
-    assert_ne!(put_right, before[1], "the line says when it falls due");
+    assert_ne!(put_right, before[1], "the list has the due time of the retry");
     clock.advance(Duration::from_secs(60));
-    assert!(has(&claim(&engine, 2).await, "a"), "it takes its turn");
+    assert!(has(&claim(&engine, 2).await, "a"), "the fairness key takes its turn");
 }
 
 #[tokio::test]
@@ -171,10 +176,14 @@ async fn more_fairness_keys_than_a_claim_asks_about_all_come_round_beside_plenty
     let engine = place.ready().await;
     put(&engine, (0..1_200).map(|n| of(&format!("s{:03}", n % 300))).collect()).await;
     put(&engine, vec![NewJob::new(kind(), Payload::default()); 900]).await;
-    assert_eq!(claim(&engine, 1).await[0].job.fairness_key, None, "from now on they are the last of a tour");
+    assert_eq!(
+        claim(&engine, 1).await[0].job.fairness_key,
+        None,
+        "from now on jobs without a fairness key are the last of a round"
+    );
     let mut served = BTreeSet::new();
     for _ in 0..2 {
         served.extend(claim(&engine, 201).await.into_iter().filter_map(|claimed| claimed.job.fairness_key));
     }
-    assert_eq!(served.len(), 300, "each had a turn");
+    assert_eq!(served.len(), 300, "each fairness key was served");
 }

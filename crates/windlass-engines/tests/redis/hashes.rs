@@ -1,4 +1,4 @@
-//! Jobs lie in hashes of 100,000 each. Batches may hold jobs of several.
+//! Jobs are stored in hashes of 100,000 each. A batch may contain jobs of several hashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::place::{Place, ask, claim, enqueue, kind, queue, request, success};
 
 const LONG_AFTER: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
-/// The next job gets the number after this.
+/// Makes the next job get the id after this one.
 fn go_to(place: &Place, number: u32) {
     ask::<()>(&place.url, &["SET", &place.key("sequence"), &number.to_string()]);
 }

@@ -1,4 +1,4 @@
-//! The server is killed and comes back. The same under load is in `tests/torture/`.
+//! The server is killed and comes back. `tests/torture/` does this under load.
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::job::Phase;

@@ -1,4 +1,5 @@
-//! Leases and other processes: who waits for one hears that it is free, and a store that came back older gives no fence twice.
+//! Leases and other processes: a process that waits for a lease gets a hint that it is free, and a store
+//! that came back older gives no fence twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use windlass_engines::redis::{RedisEngine, RedisOptions};
 use crate::place::{Place, WORKER, ask, server};
 use crate::words::bits;
 
-/// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait, sufficient for a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 fn rescue() -> DutyName {
     DutyName::parse("rescue").unwrap()
@@ -28,17 +29,17 @@ async fn take(engine: &RedisEngine) -> LeaseFence {
     let request = LeaseRequest { worker: WORKER, id: TermId::from_random(bits()), duties };
     match engine.take_leases(&request).await.unwrap()[..] {
         [Taking::Taken(term, _)] => LeaseFence { duty: rescue(), term },
-        ref other => panic!("expected it to be free, got {other:?}"),
+        ref other => panic!("expected the lease to be free, got {other:?}"),
     }
 }
 
-/// Hears of leases, and that it listens.
+/// Receives hints about leases, and the hint that it listens.
 struct Listener(Sender<Hint>);
 
 impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         if !matches!(hint, Hint::Queue(_) | Hint::Cancel(_)) {
-            self.0.try_send(hint).expect("a handful of hints fit in");
+            self.0.try_send(hint).expect("the channel has space for a few hints");
         }
     }
 }
@@ -49,8 +50,8 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
     let deaf = RedisOptions { listen: false, ..place.options() };
     let (holder, person) = (place.open_with(deaf.clone()).await, place.open_with(deaf).await);
     let waits = place.open_with(place.options()).await;
-    let (tells, mut hears) = channel(100);
-    let listener: Arc<dyn HintListener> = Arc::new(Listener(tells));
+    let (sender, mut hints) = channel(100);
+    let listener: Arc<dyn HintListener> = Arc::new(Listener(sender));
     waits.on_hint(Arc::downgrade(&listener));
     let channel = place.key("stops");
     loop {
@@ -63,7 +64,7 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
 
     let lease = take(&holder).await;
     let mut hears_of_lease =
-        async || while timeout(PATIENCE, hears.recv()).await.unwrap() != Some(Hint::Lease(rescue())) {};
+        async || while timeout(WAIT_MAX, hints.recv()).await.unwrap() != Some(Hint::Lease(rescue())) {};
     assert_eq!(person.step_down(&rescue()).await.unwrap(), Changed::Done);
     hears_of_lease().await;
     assert_eq!(holder.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
@@ -85,7 +86,7 @@ async fn a_lease_that_the_store_forgot_or_that_was_damaged_is_taken_with_a_highe
     }
 }
 
-/// Asks until it is granted, and tells how long that took.
+/// Requests the lease until it is granted, and returns how long that took.
 async fn take_when_free(engine: &RedisEngine, expiry: Duration) -> (LeaseFence, Duration) {
     let begun = std::time::Instant::now();
     loop {
@@ -105,7 +106,7 @@ async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_exp
     let (old, _) = take_when_free(&silent, expiry).await;
     assert_eq!(waits.leases_hold(std::slice::from_ref(&old)).await.unwrap(), [true]);
     let (new, took) = take_when_free(&waits, expiry).await;
-    // The lease began before we began to wait; on a slow machine much of it may have gone by then.
+    // The lease began before the wait began; on a slow machine much of it may have passed by then.
     assert!(new.term.fence >= old.term.fence + 500_000, "a fence is no lower than the time in microseconds");
     assert!(took < expiry + Duration::from_secs(10), "{took:?}");
     assert_eq!(silent.leases_hold(&[old]).await.unwrap(), [false]);
@@ -122,7 +123,8 @@ async fn a_store_that_came_back_empty_or_older_knows_the_terms_before_no_more_an
     let older: String = ask(&server.url(), &["HGET", &hash, "rescue"]);
     engine.release_leases(&[LeaseRelease::from(&first)]).await.unwrap();
     let second = take(&engine).await;
-    // As it was when the first one held it: that one does not come back to life beside another.
+    // Restores the time when the first process held the lease: its lease must not become valid again beside
+    // another.
     let _: u64 = ask(&server.url(), &["HSET", &hash, "rescue", &older]);
     assert_eq!(engine.leases_hold(std::slice::from_ref(&second)).await.unwrap(), [false]);
     let renewal = Renewal { lease: second.clone(), metadata: None };

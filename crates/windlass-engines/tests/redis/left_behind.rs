@@ -1,4 +1,4 @@
-//! What belongs to a job goes with it, and no list grows without an end.
+//! The records of a job go with the job, and no list grows without bound.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
     (engine, clock)
 }
 
-/// A job of each type of which much is to be noted.
+/// Creates a job of each type for which many records are kept.
 fn noted(name: &str) -> Vec<NewJob> {
     let job = |job_type| NewJob {
         key: Some(KeyClaim::new(Key::parse(name).unwrap())),

@@ -29,7 +29,7 @@ async fn dead_letters_are_listed_page_by_page_however_many_jobs_came_after_them(
     let place = Place::shared();
     let engine = place.ready().await;
     let mut dead = bury(&engine, 250).await;
-    // As if ten million jobs had come and gone.
+    // Sets the sequence as if ten million jobs had been enqueued and pruned.
     ask::<()>(&place.url, &["SET", &place.key("sequence"), "10000000"]);
     dead.extend(bury(&engine, 1).await);
     enqueue(&engine, 3).await;

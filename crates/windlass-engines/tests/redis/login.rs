@@ -1,4 +1,4 @@
-//! A password that is changed while an engine is at work.
+//! A password that is changed while an engine works.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use windlass_core::error::EngineError;
 use windlass_engines::redis::RedisEngine;
 use windlass_servers::redis::Server;
 
-use crate::place::{PATIENCE, Place, ask, claim, enqueue, server};
-use crate::waking::until_so_many_listen;
+use crate::place::{Place, WAIT_MAX, ask, claim, enqueue, server};
+use crate::waking::until_listening;
 
-/// A server that wants a password.
+/// Starts a server that requires a password.
 fn locked_server() -> Server {
     let server = server(&[]);
     ask::<()>(&server.url(), &["CONFIG", "SET", "requirepass", "secret"]);
@@ -21,7 +21,7 @@ fn url_with(server: &Server, password: &str) -> String {
     server.url().replace("redis://", &format!("redis://:{password}@"))
 }
 
-/// From now on only this password is right, also for those who are there already.
+/// Accepts only this password from now on, also for sessions that are open already.
 fn change_password(server: &Server, from: &str, to: &str) {
     ask::<()>(&url_with(server, from), &["CONFIG", "SET", "requirepass", to]);
     for kind in ["normal", "pubsub"] {
@@ -29,15 +29,15 @@ fn change_password(server: &Server, from: &str, to: &str) {
     }
 }
 
-/// Asks until the engine answers like this.
-async fn until_told<T>(engine: &RedisEngine, is_so: impl Fn(Result<(), EngineError>) -> Option<T>) -> T {
+/// Repeats a call until the engine gives this answer.
+async fn until_answer<T>(engine: &RedisEngine, is_so: impl Fn(Result<(), EngineError>) -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(told) = is_so(engine.now().await.map(drop)) {
             return told;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain");
-        // may sleep: nobody tells when a server is asked again.
+        assert!(start.elapsed() < WAIT_MAX, "waited in vain");
+        // may sleep: no signal says when the engine contacts the server again.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -54,19 +54,19 @@ async fn a_password_that_is_changed_is_told_with_what_to_do_and_all_goes_on_when
     let place = Place::on(url_with(&server, "secret"));
     let engine = place.ready().await;
     let ids = enqueue(&engine, 3).await;
-    until_so_many_listen(1, &place, &place.url).await;
+    until_listening(1, &place, &place.url).await;
     change_password(&server, "secret", "other");
-    let why = until_told(&engine, |answer| match answer {
+    let why = until_answer(&engine, |answer| match answer {
         Err(EngineError::Unusable { why }) => Some(why),
         Err(error) if error.is_passing() => None,
-        other => panic!("expected it to be cut off or refused, got {other:?}"),
+        other => panic!("expected the call to be cut off or refused, got {other:?}"),
     })
     .await;
     assert!(why.contains("password") && why.contains(&server.address().to_string()), "{why}");
     assert!(!why.contains("secret"), "{why}");
     change_password(&server, "other", "secret");
-    until_told(&engine, Result::ok).await;
-    until_so_many_listen(1, &place, &place.url).await;
+    until_answer(&engine, Result::ok).await;
+    until_listening(1, &place, &place.url).await;
     let claimed: Vec<_> = claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(claimed, ids);
 }
@@ -78,12 +78,13 @@ async fn a_server_that_refuses_a_login_is_not_asked_by_each_call() {
     let engine = place.ready().await;
     change_password(&server, "secret", "other");
     let refused = |answer| matches!(answer, Err(EngineError::Unusable { .. })).then_some(());
-    until_told(&engine, refused).await;
+    until_answer(&engine, refused).await;
     let (before, start) = (connections(&server, "other"), Instant::now());
     for _ in 0..1_000 {
         assert!(matches!(engine.now().await, Err(EngineError::Unusable { .. })));
     }
-    // At most every 50 ms by calls, as much again for looks and the listener, and the one that counts.
+    // The limit is one connection every 50 ms by calls, the same again for polls and the listener, and the
+    // connection that counts.
     let allowed = 5 + start.elapsed().as_millis() as u64 / 20;
     let made = connections(&server, "other") - before;
     assert!(made <= allowed.min(500), "{made} connections in {:?}", start.elapsed());

@@ -1,4 +1,4 @@
-//! Connections break and answers get lost. Nobody is left with less than an answer to the question what happened.
+//! Connections break and answers are lost. Every caller can still find out what happened.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
 use crate::place::{
-    PATIENCE, Place, WORKER, ask, claim, claim_request, claimed, enqueue, once_it_is_back, request, server,
+    Place, WAIT_MAX, WORKER, ask, claim, claim_request, claimed, enqueue, once_it_is_back, request, server,
     success,
 };
 
@@ -27,7 +27,7 @@ async fn an_enqueue_whose_answer_is_lost_is_repeated_by_its_id_and_makes_no_seco
     let server = server(&[]);
     let (place, proxy) = proxied(&server);
     let engine = place.ready_with(place.impatient()).await;
-    // Now the server knows the script; else its answer would only be that it does not.
+    // From now on the server has the script; else its answer would only be that it does not have it.
     enqueue(&engine, 1).await;
     proxy.swallow_answers(true);
     let request = request(3);
@@ -53,15 +53,15 @@ async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_
     let call = tokio::spawn(async move { caller.enqueue(copy).await });
     let start = Instant::now();
     while proxy.stuck_connections() == 0 {
-        assert!(start.elapsed() < PATIENCE, "expected the request to be held up");
-        // may sleep: the proxy gives no sign when something does not move.
+        assert!(start.elapsed() < WAIT_MAX, "expected the request to be held back");
+        // may sleep: the proxy sends no signal when it holds bytes back.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(other.ask(sent.request).await.unwrap(), None);
     proxy.hold_questions(false);
     let told = EnqueueAnswer::Refused(Refusal::RequestClosed);
     assert_eq!(call.await.unwrap().unwrap(), [told.clone(), told]);
-    assert_eq!(other.queues().await.unwrap()[0].counts.ready, 1, "the one before");
+    assert_eq!(other.queues().await.unwrap()[0].counts.ready, 1, "the job before");
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_claim_whose_answer_is_lost_is_asked_for_by_its_token() {
     let server = server(&[]);
     let (place, proxy) = proxied(&server);
     let engine = place.ready_with(place.impatient()).await;
-    assert_eq!(claim(&engine, 1).await, [], "now the server knows the script");
+    assert_eq!(claim(&engine, 1).await, [], "now the server has the script");
     let ids = enqueue(&engine, 3).await;
     proxy.swallow_answers(true);
     let request = claim_request(2);
@@ -78,7 +78,7 @@ async fn a_claim_whose_answer_is_lost_is_asked_for_by_its_token() {
     proxy.cut_all();
     let again = claimed(engine.claim(ClaimRequest { repeat: true, ..request.clone() }).await.unwrap());
     assert_eq!(again.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids[..2]);
-    assert_eq!(claimed(engine.claim(request).await.unwrap()), [], "a late first sending claims nothing");
+    assert_eq!(claimed(engine.claim(request).await.unwrap()), [], "a late first request claims nothing");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn connections_that_are_cut_are_made_anew() {
     let engine = place.ready().await;
     for _ in 0..5 {
         proxy.cut_all();
-        // The first call may be the one that finds out.
+        // The first call may be the one that detects it.
         let request = request(1);
         if let Err(error) = engine.enqueue(request.clone()).await {
             assert!(error.is_passing(), "{error:?}");

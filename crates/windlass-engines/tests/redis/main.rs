@@ -1,5 +1,6 @@
-//! What is special about Redis: how it is opened, what goes wrong on the way to it, and what happens when the server
-//! dies, falls silent, forgets or is full. Each test has a namespace of its own; what disturbs a server starts one.
+//! The behaviour that is specific to Redis: how a store is opened, which connection errors occur, and what
+//! happens when the server dies, does not answer, loses data or is full. Each test has a namespace of its
+//! own; a test that disturbs a server starts one.
 #![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 

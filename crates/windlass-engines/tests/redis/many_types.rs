@@ -1,4 +1,4 @@
-//! Very many types, queues and workers: they are read and looked at some at a time, and nothing is missed.
+//! Very many types, queues and workers: they are read and checked some at a time, and none is missed.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn names(count: usize) -> Vec<TypeName> {
     (0..count).map(|n| TypeName::parse(&format!("type{n}")).unwrap()).collect()
 }
 
-/// An engine with a queue of many types, and a worker that handles all of them.
+/// Opens an engine with a queue of many types, and a worker that handles all of them.
 async fn with_types(place: &Place, types: &[TypeName]) -> RedisEngine {
     let engine = place.open_with(place.options()).await;
     let specs = types.iter().map(|name| TypeSpec::new(name.clone(), queue())).collect();
@@ -35,8 +35,8 @@ async fn with_types(place: &Place, types: &[TypeName]) -> RedisEngine {
     engine
 }
 
-/// One job of each of these types, due when it is told.
-async fn put_in(engine: &RedisEngine, jobs: Vec<(TypeName, Timestamp)>) -> Vec<JobId> {
+/// Enqueues one job of each of these types, due at the given time.
+async fn enqueue_at(engine: &RedisEngine, jobs: Vec<(TypeName, Timestamp)>) -> Vec<JobId> {
     let new = |(name, due)| NewJob { when: When::At(due), ..NewJob::new(name, Payload::default()) };
     let answers = engine.enqueue(words::request(jobs.into_iter().map(new).collect())).await.unwrap();
     answers.iter().map(|answer| answer.job().unwrap()).collect()
@@ -51,14 +51,15 @@ async fn jobs_of_types_far_apart_are_seen_claimed_buried_and_listed() {
     let place = Place::shared();
     let types = names(TYPES);
     let engine = with_types(&place, &types).await;
-    let ids = put_in(&engine, types.iter().step_by(100).map(|name| (name.clone(), at(1))).collect()).await;
+    let ids =
+        enqueue_at(&engine, types.iter().step_by(100).map(|name| (name.clone(), at(1))).collect()).await;
     // Another process reads them all.
     let other = place.open_with(place.options()).await;
     assert_eq!(other.types().await.unwrap().len(), TYPES);
     assert_eq!(other.queues().await.unwrap()[0].counts.ready, 15);
     let peek = other.peek(&[queue()], &types).await.unwrap();
     assert!(peek[0].1.more_due);
-    assert_eq!(other.sweep(100).await.unwrap().changed, 0, "somebody handles each of them");
+    assert_eq!(other.sweep(100).await.unwrap().changed, 0, "a worker handles each of them");
 
     let request = ClaimRequest { types: types.clone(), ..claim_request(100) };
     let jobs = claimed(other.claim(request.clone()).await.unwrap());
@@ -94,7 +95,7 @@ async fn what_nobody_handles_is_parked_and_purged_whichever_its_type() {
     let engine = with_types(&place, &types[..1]).await;
     let specs = types.iter().map(|name| TypeSpec::new(name.clone(), queue())).collect();
     engine.declare(Declaration { queues: vec![], types: specs }).await.unwrap();
-    put_in(&engine, types.iter().step_by(100).map(|name| (name.clone(), at(1))).collect()).await;
+    enqueue_at(&engine, types.iter().step_by(100).map(|name| (name.clone(), at(1))).collect()).await;
     let done = engine.sweep(100).await.unwrap();
     assert_eq!((done.changed, done.more), (14, false));
     let counts = engine.queues().await.unwrap()[0].counts;
@@ -123,7 +124,7 @@ async fn jobs_of_many_lanes_leave_in_the_order_in_which_they_fell_due() {
         let place = Place::shared();
         let types = names(lanes);
         let engine = with_types(&place, &types).await;
-        // Most of the first lie in one lane, and all are due before the claim.
+        // Most of the first jobs are in one list, and all are due before the claim.
         let due = |_| {
             (
                 types[if fastrand::bool() { 0 } else { fastrand::usize(..lanes) }].clone(),
@@ -131,7 +132,7 @@ async fn jobs_of_many_lanes_leave_in_the_order_in_which_they_fell_due() {
             )
         };
         let jobs: Vec<_> = (0..900).map(due).collect();
-        let ids = put_in(&engine, jobs.clone()).await;
+        let ids = enqueue_at(&engine, jobs.clone()).await;
         let mut expected: Vec<_> = jobs.iter().zip(ids).map(|((_, due), id)| (*due, id)).collect();
         expected.sort();
         let mut found = Vec::new();

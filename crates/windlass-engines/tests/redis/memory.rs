@@ -1,4 +1,4 @@
-//! What a job costs of the server's memory, by the size of its payload and what is special about it.
+//! The server memory that a job takes, by the size of its payload and its kind.
 
 use std::time::Duration;
 
@@ -11,26 +11,27 @@ use windlass_servers::redis::Server;
 
 use crate::place::{Place, ask, claim, kind, server, success};
 
-/// Bytes of payloads, and how many jobs have them: enough for what belongs to no single job to vanish.
+/// The sizes of payloads, and the number of jobs with each: enough that memory that belongs to no single
+/// job does not matter.
 const SIZES: [(usize, usize); 5] =
     [(0, 40_000), (27, 40_000), (100, 40_000), (1_000, 10_000), (10_000, 2_000)];
 const BATCH: usize = 1_000;
 
-/// What is special about a job.
+/// The kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
     /// With a key of 20 bytes.
     Keyed,
     Expiring,
-    /// Of one of a hundred fairness keys, with a name of 10 bytes.
+    /// With one of a hundred fairness keys, whose names have 10 bytes.
     Shared,
-    /// Each in an ordering key of its own, with a name of 20 bytes.
+    /// Each with an ordering key of its own, whose name has 20 bytes.
     Serial,
 }
 
-/// From this payload on, jobs of a kind take no more than the design allows: 2.5 times the payload and 250 bytes. What belongs
-/// to a job itself weighs more than that if its payload is small.
+/// From this payload on, jobs of a kind take no more than the design allows: 2.5 times the payload and 250
+/// bytes. With a small payload, the job's own records take more than that.
 const fn modest_from(kind: Kind) -> usize {
     match kind {
         Kind::Plain => 100,
@@ -38,8 +39,8 @@ const fn modest_from(kind: Kind) -> usize {
     }
 }
 
-/// What a job may take beside its payload and a quarter of it: while it waits, and once it is done. Measured on Redis 7.0, and
-/// some more for others.
+/// The memory that a job may take beside its payload and a quarter of it: while it waits, and once it has
+/// ended. Measured on Redis 7.0, with a margin for other versions.
 const fn room(kind: Kind) -> [usize; 2] {
     match kind {
         Kind::Plain => [340, 380],
@@ -50,7 +51,7 @@ const fn room(kind: Kind) -> [usize; 2] {
     }
 }
 
-/// Bytes that are used when nobody is connected but who asks: buffers of connections belong to no job.
+/// Returns the bytes in use while only this connection is open: buffers of connections belong to no job.
 async fn used(server: &Server) -> usize {
     loop {
         let info: String = ask(&server.url(), &["INFO"]);
@@ -66,7 +67,7 @@ async fn used(server: &Server) -> usize {
 }
 
 fn payload(bytes: usize) -> Payload {
-    // Two are quotes. Nothing at all is an empty object, which is as short.
+    // Two bytes are quotes. An empty payload is an empty object, which is as short.
     if bytes < 2 { Payload::default() } else { Payload::encode(&"x".repeat(bytes - 2)).unwrap() }
 }
 
@@ -90,7 +91,8 @@ fn job(kind_of_job: Kind, payload: &Payload, number: usize) -> NewJob {
     }
 }
 
-/// Bytes for each of so many jobs, while they wait and once they are done; so many are put in by one request.
+/// Returns the bytes for each of `jobs` jobs, while they wait and once they have ended; one request
+/// enqueues `batch` of them.
 async fn measure(server: &Server, kind: Kind, bytes: usize, jobs: usize, batch: usize) -> [usize; 2] {
     let place = Place::on(server.url());
     drop(place.ready().await);
@@ -114,7 +116,8 @@ async fn measure(server: &Server, kind: Kind, bytes: usize, jobs: usize, batch: 
     }
     drop(engine);
     let done = (used(server).await - before) / jobs;
-    // At once, as servers do it unless they are told otherwise, so that the next measurement begins with nothing.
+    // The flush is synchronous, which is the server's default, so that the next measurement begins with
+    // nothing.
     ask::<()>(&server.url(), &["FLUSHALL"]);
     [waiting, done]
 }
@@ -138,7 +141,7 @@ async fn a_job_takes_no_more_memory_than_it_may_while_it_waits_and_once_it_is_do
     }
 }
 
-/// What the receipt of a request may take, for an hour.
+/// The memory that the receipt of a request may take, for an hour.
 const RECEIPT_MAX: usize = 260;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What an engine looks at before it begins, and what it refuses.
+//! What an engine checks before it begins, and what it refuses.
 
 use windlass_core::engine::{Admin, Durability, Engine};
 use windlass_core::error::EngineError;
@@ -7,7 +7,7 @@ use windlass_engines::redis::{RedisEngine, RedisOptions};
 use crate::place::{Place, ask, claim, enqueue, once_it_is_back, server};
 
 async fn refusal(place: &Place, options: RedisOptions) -> EngineError {
-    RedisEngine::connect(&place.url, options).await.expect_err("it is refused")
+    RedisEngine::connect(&place.url, options).await.expect_err("the store is refused")
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_user_with_rights_on_its_own_keys_and_channels_is_enough() {
     let engine = place.ready().await;
     enqueue(&engine, 1).await;
     assert_eq!(claim(&engine, 5).await.len(), 1);
-    assert_eq!(engine.facts().syncs, None, "this user may not ask for settings, and is told less");
+    assert_eq!(engine.facts().syncs, None, "this user may not read settings, and gets fewer facts");
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn a_new_connection_asks_the_server_again_what_it_is() {
     assert_eq!(engine.info().durability, Durability::Crash);
     ask::<()>(&server.url(), &["CONFIG", "SET", "appendfsync", "always"]);
     ask::<u64>(&server.url(), &["CLIENT", "KILL", "TYPE", "normal"]);
-    // The first call may be the one that finds out.
+    // The first call may be the one that detects it.
     once_it_is_back(async || engine.now().await).await;
     assert_eq!(engine.info().durability, Durability::PowerCut);
     assert_eq!(engine.facts().syncs.as_deref(), Some("always"));

@@ -1,4 +1,4 @@
-//! An ordering key goes on, whatever became of the job that the store notes as out.
+//! An ordering key continues, whatever happened to the job that the store records as its head.
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::NewJob;
@@ -30,19 +30,19 @@ async fn head(engine: &RedisEngine) -> Option<JobId> {
     engine.head_of(&kind(), &name()).await.unwrap()
 }
 
-/// What is left if the state of a job is lost.
+/// Removes the state of a job.
 fn lose(place: &Place, id: JobId) {
     let id = format!("{:014}", id.0);
     let state = place.key(&format!("state:{}", &id[..9]));
     assert_eq!(ask::<i64>(&place.url, &["HDEL", &state, &id]), 1, "there was something to lose");
 }
 
-/// Three jobs, of which the state of the first, which was out, is lost.
+/// Enqueues three jobs and removes the state of the first one, which was the head.
 async fn without_head(place: &Place) -> (RedisEngine, Vec<JobId>) {
     let engine = place.ready().await;
     let jobs = put(&engine, 3).await;
     lose(place, jobs[0]);
-    assert_eq!(claimed_ids(&engine).await, [], "nobody has noticed yet");
+    assert_eq!(claimed_ids(&engine).await, [], "no process has noticed yet");
     assert_eq!(head(&engine).await, None);
     (engine, jobs)
 }

@@ -20,7 +20,7 @@ use windlass_servers::redis::Server;
 
 use crate::alarms;
 use crate::place::{
-    PATIENCE, Place, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
+    Place, WAIT_MAX, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
     request, server, success,
 };
 
@@ -174,7 +174,7 @@ async fn a_store_that_could_not_be_opened_anew_at_first_is_opened_by_the_next_ca
 const EMPTIED: usize = 20;
 
 /// Enqueues jobs until it is stopped. Returns the first answer that is not a job.
-async fn put_in_until(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) -> Option<String> {
+async fn enqueue_until_stopped(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) -> Option<String> {
     while !stop.load(Ordering::SeqCst) {
         let answers = match engine.enqueue(request(1)).await {
             Ok(answers) => answers,
@@ -194,14 +194,15 @@ async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() 
     let place = Place::on(server.url());
     let engine = Arc::new(place.ready().await);
     let stop = Arc::new(AtomicBool::new(false));
-    let callers: Vec<_> = (0..20).map(|_| tokio::spawn(put_in_until(engine.clone(), stop.clone()))).collect();
+    let callers: Vec<_> =
+        (0..20).map(|_| tokio::spawn(enqueue_until_stopped(engine.clone(), stop.clone()))).collect();
     for _ in 0..EMPTIED {
         let url = server.url();
         tokio::task::spawn_blocking(move || ask::<()>(&url, &["FLUSHALL"])).await.unwrap();
         // As soon as the store contains jobs again, its queues and types are declared.
         let start = Instant::now();
         while engine.queues().await.unwrap().first().is_none_or(|queue| queue.counts.ready == 0) {
-            assert!(start.elapsed() < PATIENCE, "expected a process to enqueue a job");
+            assert!(start.elapsed() < WAIT_MAX, "expected a process to enqueue a job");
             tokio::task::yield_now().await;
         }
     }

@@ -1,4 +1,4 @@
-//! A namespace on some server, and short verbs.
+//! A namespace on a server, and short verbs.
 
 use std::time::{Duration, Instant};
 
@@ -19,14 +19,14 @@ pub(crate) use crate::words::{card, declaration, kind, queue};
 
 pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
-/// A namespace that nobody has made yet.
+/// A namespace that is not created yet.
 pub(crate) struct Place {
     pub(crate) url: String,
     pub(crate) namespace: String,
 }
 
 impl Place {
-    /// On the server that all tests share.
+    /// Chooses the server that all tests share.
     pub(crate) fn shared() -> Self {
         Self::on(windlass_servers::shared::redis_url().expect("a Redis server"))
     }
@@ -39,7 +39,7 @@ impl Place {
         RedisOptions { namespace: self.namespace.clone(), ..RedisOptions::default() }
     }
 
-    /// Options of an engine that soon gives up to wait for an answer.
+    /// Returns options of an engine with a short timeout for answers.
     pub(crate) fn impatient(&self) -> RedisOptions {
         let soon = Duration::from_secs(3);
         let periods = Periods { answer_within: soon, heartbeat_within: soon, ..Periods::default() };
@@ -50,7 +50,7 @@ impl Place {
         RedisEngine::connect(&self.url, options).await.expect("the server is up")
     }
 
-    /// An engine with a queue, a type and a worker.
+    /// Opens an engine with a queue, a type and a worker.
     pub(crate) async fn ready(&self) -> RedisEngine {
         self.ready_with(self.options()).await
     }
@@ -62,19 +62,19 @@ impl Place {
         engine
     }
 
-    /// The name of a key.
+    /// Returns the full name of a key.
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{{{}}}:{name}", self.namespace)
     }
 }
 
-/// A server with further settings.
+/// Starts a server with further settings.
 pub(crate) fn server(settings: &[(&str, &str)]) -> Server {
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Server::start(&Options { settings, ..Options::default() }).unwrap()
 }
 
-/// What somebody else asks of a server.
+/// Sends a command to a server, outside of any engine.
 pub(crate) fn ask<T: FromRedisValue>(url: &str, words: &[&str]) -> T {
     let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut command = redis::cmd(words[0]);
@@ -88,7 +88,7 @@ pub(crate) fn request(count: usize) -> EnqueueRequest {
 
 pub(crate) async fn enqueue(engine: &RedisEngine, count: usize) -> Vec<JobId> {
     let answers = engine.enqueue(request(count)).await.unwrap();
-    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+    answers.iter().map(|answer| answer.job().expect("plain jobs are accepted")).collect()
 }
 
 pub(crate) fn claim_request(limit: u32) -> ClaimRequest {
@@ -102,7 +102,7 @@ pub(crate) async fn claim(engine: &RedisEngine, limit: u32) -> Vec<Claimed> {
 pub(crate) fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
     match answer {
         ClaimAnswer::Claimed { jobs, .. } => jobs,
-        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+        ClaimAnswer::WorkerDead => panic!("the worker is live"),
     }
 }
 
@@ -110,11 +110,11 @@ pub(crate) fn success(claimed: Claimed) -> Settlement {
     claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
 }
 
-/// Nothing that is waited for takes this long, on whatever machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait of a test, on however busy a machine.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Asks until the engine has found its server again. For a moment calls are told that nobody was there; an error that does
-/// not pass is told at once.
+/// Repeats a call until the engine has found its server again. For a moment calls fail because no server
+/// was there; an error that does not pass fails the test at once.
 pub(crate) async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
     let start = Instant::now();
     loop {
@@ -122,14 +122,14 @@ pub(crate) async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, 
             Ok(answer) => return answer,
             Err(error) => {
                 assert!(error.is_passing(), "{error:?}");
-                assert!(start.elapsed() < PATIENCE, "expected an answer within {PATIENCE:?}, got {error:?}");
+                assert!(start.elapsed() < WAIT_MAX, "expected an answer within {WAIT_MAX:?}, got {error:?}");
             }
         }
         tokio::task::yield_now().await;
     }
 }
 
-/// The first number of a server's version. What differs by it is asserted for each.
+/// Returns the major version of a server. Assertions that depend on it exist for each version.
 pub(crate) fn generation(url: &str) -> u32 {
     let info: String = ask(url, &["INFO", "server"]);
     let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap();

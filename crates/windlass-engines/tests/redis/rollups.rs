@@ -1,5 +1,5 @@
-//! Minutes on a server: they outlive its death, one that is damaged spoils no other,
-//! and how much memory they take.
+//! Rollups on a server: they survive its crash, a damaged row does not affect the others, and their memory
+//! is limited.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::place::{Place, ask, enqueue, server};
 use crate::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
 use crate::words::{kind, queue};
 
-/// What a further type of a minute may take, and the first with the minute itself. Measured on Redis 7.0, and some more for others.
+/// The memory that each further type of a minute may take, and the first type with the minute itself.
+/// Measured on Redis 7.0, with a margin for other versions.
 const ROW_BYTES_MAX: i64 = 330;
 const MINUTE_BYTES_MAX: i64 = 650;
 
@@ -69,7 +70,7 @@ async fn a_watermark_that_was_deleted_is_made_anew() {
     assert_eq!(booked(&engine).await.enqueued, 2);
 }
 
-/// A busy minute: times spread over four doublings, as those of a usual handler are.
+/// Creates the rollup of a busy minute: times spread over four doublings, like those of a usual handler.
 fn busy() -> Tally {
     let mut times = Histogram::default();
     (0..200_u64).for_each(|n| times.record(Duration::from_millis(5 + n * n / 500)));

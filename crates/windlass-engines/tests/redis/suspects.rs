@@ -16,8 +16,8 @@ use windlass_engines::redis::{RedisEngine, RedisOptions};
 
 use crate::place::{Place, WORKER, card, claim, claim_request, claimed, enqueue, kind, request};
 
-/// As many as a claim looks at.
-const LOOKED_AT: usize = 500;
+/// The number of suspects that a claim reads.
+const READ_BY_A_CLAIM: usize = 500;
 const OTHER: WorkerId = WorkerId::from_random(7);
 
 async fn claim_suspect(engine: &RedisEngine) -> Claimed {
@@ -38,7 +38,7 @@ async fn a_claim_looks_at_the_oldest_suspects_only_however_many_there_are() {
     let place = Place::shared();
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
-    let old = enqueue(&engine, LOOKED_AT).await;
+    let old = enqueue(&engine, READ_BY_A_CLAIM).await;
     clock.advance(Duration::from_secs(1));
     let urgent = put_in_urgent(&engine).await;
     while !claim(&engine, 500).await.is_empty() {}
@@ -47,6 +47,10 @@ async fn a_claim_looks_at_the_oldest_suspects_only_however_many_there_are() {
     let dead = RescueRequest { silent, crashes_max: 3, limit: 500 };
     while engine.rescue(dead.clone()).await.unwrap().more {}
     engine.register(card(OTHER)).await.unwrap();
-    assert_eq!(claim_suspect(&engine).await.job.id, old[0], "the urgent one stands too far behind");
-    assert_eq!(claim_suspect(&engine).await.job.id, urgent, "now it is among those that are looked at");
+    assert_eq!(claim_suspect(&engine).await.job.id, old[0], "the urgent suspect is too far behind");
+    assert_eq!(
+        claim_suspect(&engine).await.job.id,
+        urgent,
+        "now it is among the suspects that a claim reads"
+    );
 }

@@ -1,4 +1,4 @@
-//! The way to the server is protected.
+//! TLS on the connection to the server.
 
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;

@@ -1,4 +1,4 @@
-//! Whoever puts jobs in wakes somebody who waits for them, and nobody else.
+//! A process that enqueues jobs wakes one worker that waits for them, and no other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,17 +19,17 @@ use windlass_servers::proxy::Proxy;
 use crate::place::{Place, ask, card, claim_request, claimed, enqueue, kind, queue, request, server};
 use crate::words;
 
-/// Nothing in a test takes this long.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait of a test.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// Hears that there is work.
+/// Receives the hint that there is work.
 struct Listener(Sender<()>);
 
 impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         if hint == Hint::Queue(queue()) {
-            self.0.try_send(()).expect("a handful of hints fit in");
+            self.0.try_send(()).expect("the channel has space for a few hints");
         }
     }
 }
@@ -38,8 +38,8 @@ impl HintListener for Listener {
 struct Process {
     engine: RedisEngine,
     worker: WorkerId,
-    hears: Receiver<()>,
-    _ear: Arc<dyn HintListener>,
+    hints: Receiver<()>,
+    _listener: Arc<dyn HintListener>,
 }
 
 impl Process {
@@ -48,63 +48,64 @@ impl Process {
         let worker = WorkerId::from_random(number);
         engine.declare(words::declaration()).await.unwrap();
         engine.register(card(worker)).await.unwrap();
-        let (tells, hears) = channel(100);
-        let listener: Arc<dyn HintListener> = Arc::new(Listener(tells));
+        let (sender, hints) = channel(100);
+        let listener: Arc<dyn HintListener> = Arc::new(Listener(sender));
         engine.on_hint(Arc::downgrade(&listener));
-        Self { engine, worker, hears, _ear: listener }
+        Self { engine, worker, hints, _listener: listener }
     }
 
-    /// Asks for so many jobs. Gives how many it got.
+    /// Claims at most this number of jobs. Returns how many it got.
     async fn claim(&self, limit: u32) -> usize {
         let request = ClaimRequest { worker: self.worker, ..claim_request(limit) };
         claimed(self.engine.claim(request).await.unwrap()).len()
     }
 
     async fn is_woken(&mut self) {
-        timeout(PATIENCE, self.hears.recv()).await.expect("somebody wakes it").expect("it listens");
+        timeout(WAIT_MAX, self.hints.recv())
+            .await
+            .expect("a hint wakes the worker")
+            .expect("the listener is open");
     }
 
     fn was_woken(&mut self) -> bool {
-        self.hears.try_recv().is_ok()
+        self.hints.try_recv().is_ok()
     }
 }
 
-/// Two processes whose listeners are there, one that puts jobs in, and their clock.
-async fn scene(place: &Place) -> (Process, Process, RedisEngine, Arc<ManualClock>) {
+/// Opens two processes that listen and one that enqueues jobs; returns their clock, too.
+async fn env(place: &Place) -> (Process, Process, RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let options = RedisOptions { clock: Some(clock.clone()), ..never_looks(place.options()) };
     let first = Process::start(place, options.clone(), 1).await;
     let second = Process::start(place, options.clone(), 2).await;
     let producer = place.open_with(RedisOptions { listen: false, ..options }).await;
-    until_so_many_listen(2, place, &place.url).await;
+    until_listening(2, place, &place.url).await;
     (first, second, producer, clock)
 }
 
-/// What such an engine learns, somebody has told it.
+/// Returns options without polling: such an engine learns only from notifications.
 fn never_looks(options: RedisOptions) -> RedisOptions {
     RedisOptions { periods: Periods { look_every: HOUR, ..options.periods }, ..options }
 }
 
-/// Waits until engines listen on this server.
-pub(crate) async fn until_so_many_listen(count: usize, place: &Place, url: &str) {
+/// Waits until this number of engines listen on this server.
+pub(crate) async fn until_listening(count: usize, place: &Place, url: &str) {
     let listen = async {
         while ask::<Vec<String>>(url, &["PUBSUB", "CHANNELS", &place.key("wake:*")]).len() != count {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, listen).await.expect("they listen there");
+    timeout(WAIT_MAX, listen).await.expect("the engines listen there");
 }
 
 fn in_a_while(seconds: u64) -> NewJob {
     NewJob { when: When::In(Duration::from_secs(seconds)), ..NewJob::new(kind(), Default::default()) }
 }
 
-/// Two workers wait, the first for longer; then jobs that fall due later are put in, of which only the first is told.
-async fn only_the_first_knows_of(
-    jobs: &[u64],
-    scene: &mut (Process, Process, RedisEngine, Arc<ManualClock>),
-) {
-    let (first, second, producer, clock) = scene;
+/// Lets two workers wait, the first for longer. Then enqueues jobs that fall due later; only the first
+/// worker is notified.
+async fn only_the_first_knows_of(jobs: &[u64], env: &mut (Process, Process, RedisEngine, Arc<ManualClock>)) {
+    let (first, second, producer, clock) = env;
     assert_eq!(first.claim(1).await, 0);
     clock.advance(Duration::from_millis(1));
     assert_eq!(second.claim(1).await, 0);
@@ -118,21 +119,25 @@ async fn only_the_first_knows_of(
 #[tokio::test]
 async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_has_no_room_any_more() {
     let place = Place::shared();
-    let mut scene = scene(&place).await;
-    only_the_first_knows_of(&[2, 5], &mut scene).await;
-    let (first, mut second, _producer, clock) = scene;
+    let mut env = env(&place).await;
+    only_the_first_knows_of(&[2, 5], &mut env).await;
+    let (first, mut second, _producer, clock) = env;
     clock.advance(Duration::from_secs(3));
-    assert_eq!(first.claim(1).await, 1, "it is busy from now on, with the second job still to come");
+    assert_eq!(
+        first.claim(1).await,
+        1,
+        "the first worker is busy from now on, with the second job still to come"
+    );
     second.is_woken().await;
-    assert_eq!(second.claim(1).await, 0, "now it knows when that falls due");
+    assert_eq!(second.claim(1).await, 0, "now the second worker knows when that job falls due");
 }
 
 #[tokio::test]
 async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_leaves() {
     let place = Place::shared();
-    let mut scene = scene(&place).await;
-    only_the_first_knows_of(&[5], &mut scene).await;
-    let (first, mut second, _producer, _clock) = scene;
+    let mut env = env(&place).await;
+    only_the_first_knows_of(&[5], &mut env).await;
+    let (first, mut second, _producer, _clock) = env;
     first.engine.retire(first.worker).await.unwrap();
     second.is_woken().await;
 }
@@ -144,19 +149,20 @@ async fn what_falls_due_is_found_within_about_a_second_if_nobody_is_left_who_kne
     assert_eq!(gone.claim(1).await, 0);
     let mut other = Process::start(&place, place.options(), 2).await;
     assert_eq!(other.claim(1).await, 0);
-    until_so_many_listen(2, &place, &place.url).await;
+    until_listening(2, &place, &place.url).await;
     while other.was_woken() {}
     let stored = Instant::now();
     let soon = NewJob { when: When::In(Duration::from_secs(1)), ..in_a_while(0) };
-    // Put in by the very process that then goes without a word, as one does that is killed.
+    // The job is enqueued by the same process that then disappears without a notification, like a killed
+    // process.
     gone.engine.enqueue(words::request(vec![soon])).await.unwrap();
     assert_eq!(gone.claim(1).await, 0);
     drop(gone);
     while other.claim(1).await == 0 {
         other.is_woken().await;
     }
-    // Twice the time that it should take: the machine may be busy.
-    assert!(stored.elapsed() < Duration::from_secs(5), "it took {:?}", stored.elapsed());
+    // The limit is twice the time that it should take: the machine may be busy.
+    assert!(stored.elapsed() < Duration::from_secs(5), "the claim took {:?}", stored.elapsed());
 }
 
 /// A type that only one of two workers handles.
@@ -167,7 +173,7 @@ fn rare() -> TypeName {
 #[tokio::test]
 async fn a_worker_that_asks_all_the_time_keeps_no_look_from_what_another_of_its_process_handles() {
     let place = Place::shared();
-    // Nobody wakes this process, so that only a look can tell it.
+    // No notification reaches this process, so that it learns of the job only by polling.
     let options = RedisOptions { listen: false, ..place.options() };
     let mut busy = Process::start(&place, options.clone(), 1).await;
     let types = vec![TypeSpec::new(rare(), queue())];
@@ -180,29 +186,29 @@ async fn a_worker_that_asks_all_the_time_keeps_no_look_from_what_another_of_its_
     producer.enqueue(words::request(vec![NewJob::new(rare(), Default::default())])).await.unwrap();
     let told = async {
         while !busy.was_woken() {
-            assert_eq!(busy.claim(1).await, 0, "it handles another type");
-            // may sleep: it is a busy worker, not one that asks as fast as it can.
+            assert_eq!(busy.claim(1).await, 0, "the busy worker handles another type");
+            // may sleep: this is a busy worker, not one that claims as fast as it can.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, told).await.expect("a look finds the job");
+    timeout(WAIT_MAX, told).await.expect("a poll finds the job");
     assert_eq!(claimed(busy.engine.claim(of_idle()).await.unwrap()).len(), 1);
 }
 
 #[tokio::test]
 async fn a_busy_worker_does_not_wake_an_idle_one_again_for_what_that_one_knows() {
     let place = Place::shared();
-    let (mut busy, mut idle, producer, clock) = scene(&place).await;
+    let (mut busy, mut idle, producer, clock) = env(&place).await;
     producer.enqueue(words::request(vec![in_a_while(5)])).await.unwrap();
     assert_eq!(busy.claim(1).await, 0);
     clock.advance(Duration::from_millis(1));
-    assert_eq!(idle.claim(5).await, 0, "it knows of the job that comes");
+    assert_eq!(idle.claim(5).await, 0, "the worker knows of the next due job");
     while busy.was_woken() || idle.was_woken() {}
     enqueue(&producer, 1).await;
     busy.is_woken().await;
     assert_eq!(busy.claim(1).await, 1);
     let waiters: usize = ask(&place.url, &["ZCARD", &place.key("waiters:main")]);
-    assert_eq!((waiters, idle.was_woken()), (1, false), "it still waits");
+    assert_eq!((waiters, idle.was_woken()), (1, false), "the worker still waits");
 }
 
 #[tokio::test]
@@ -212,24 +218,24 @@ async fn who_waits_in_the_process_of_the_producer_is_told_before_the_enqueue_is_
     let place = Place::on(proxy.url(&server.url()));
     let mut process = Process::start(&place, never_looks(place.impatient()), 1).await;
     enqueue(&process.engine, 1).await;
-    assert_eq!(process.claim(5).await, 1, "now the server knows the scripts");
-    until_so_many_listen(1, &place, &server.url()).await;
+    assert_eq!(process.claim(5).await, 1, "now the server has the scripts");
+    until_listening(1, &place, &server.url()).await;
     while process.was_woken() {}
     proxy.swallow_answers(true);
     tokio::select! {
         biased;
         answer = process.engine.enqueue(request(1)) => panic!("expected no answer, got {answer:?}"),
-        heard = process.hears.recv() => assert!(heard.is_some()),
+        heard = process.hints.recv() => assert!(heard.is_some()),
     }
 }
 
-/// More calls at once than a connection takes over.
+/// More concurrent calls than one connection accepts.
 const VERY_MANY: usize = 300;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_put_in_beside_very_many_calls_is_found_by_its_hint_alone() {
     let place = Place::shared();
-    let Process { engine, worker, mut hears, _ear } =
+    let Process { engine, worker, mut hints, _listener } =
         Process::start(&place, never_looks(place.options()), 1).await;
     let engine = Arc::new(engine);
     let claim = async || {
@@ -237,9 +243,9 @@ async fn a_job_that_is_put_in_beside_very_many_calls_is_found_by_its_hint_alone(
         claimed(engine.claim(request).await.unwrap()).len()
     };
     enqueue(&engine, 1).await;
-    assert_eq!(claim().await, 1, "now the server knows the scripts");
+    assert_eq!(claim().await, 1, "now the server has the scripts");
     for round in 0..100 {
-        while hears.try_recv().is_ok() {}
+        while hints.try_recv().is_ok() {}
         let mut calls = JoinSet::new();
         for _ in 0..VERY_MANY {
             let engine = engine.clone();
@@ -247,8 +253,11 @@ async fn a_job_that_is_put_in_beside_very_many_calls_is_found_by_its_hint_alone(
         }
         let found = async {
             loop {
-                let heard = timeout(PATIENCE, hears.recv()).await;
-                assert!(heard.is_ok(), "a claim overtook the enqueue in round {round}, and nobody said so");
+                let heard = timeout(WAIT_MAX, hints.recv()).await;
+                assert!(
+                    heard.is_ok(),
+                    "a claim overtook the enqueue in round {round}, and no notification was sent"
+                );
                 if claim().await > 0 {
                     break;
                 }
@@ -265,9 +274,9 @@ async fn a_process_that_waits_for_what_it_puts_in_is_told_once_and_not_by_the_se
     let server = server(&[]);
     let place = Place::on(server.url());
     let mut process = Process::start(&place, never_looks(place.options()), 1).await;
-    until_so_many_listen(1, &place, &server.url()).await;
+    until_listening(1, &place, &server.url()).await;
     enqueue(&process.engine, 1).await;
-    assert_eq!(process.claim(5).await, 1, "now the server knows the scripts, and the worker waits");
+    assert_eq!(process.claim(5).await, 1, "now the server has the scripts, and the worker waits");
     while process.was_woken() {}
     for _ in 0..5 {
         enqueue(&process.engine, 1).await;
@@ -282,10 +291,10 @@ async fn a_process_that_waits_for_what_it_puts_in_is_told_once_and_not_by_the_se
 #[tokio::test]
 async fn a_worker_that_has_no_room_any_more_is_not_woken_in_place_of_one_that_has() {
     let place = Place::shared();
-    let (mut busy, mut idle, producer, clock) = scene(&place).await;
-    // Two jobs that fall due later: nobody is woken when they do.
+    let (mut busy, mut idle, producer, clock) = env(&place).await;
+    // Two jobs that fall due later: no worker is woken when they do.
     producer.enqueue(words::request(vec![in_a_while(5); 2])).await.unwrap();
-    assert_eq!(busy.claim(2).await, 0, "it has waited longest");
+    assert_eq!(busy.claim(2).await, 0, "this worker has waited longest");
     clock.advance(Duration::from_secs(6));
     assert_eq!(busy.claim(2).await, 2, "and found work by itself");
     assert_eq!(idle.claim(2).await, 0);
@@ -293,39 +302,39 @@ async fn a_worker_that_has_no_room_any_more_is_not_woken_in_place_of_one_that_ha
     enqueue(&producer, 1).await;
     idle.is_woken().await;
     assert_eq!(idle.claim(2).await, 1);
-    assert!(!busy.was_woken(), "it could do nothing with it");
+    assert!(!busy.was_woken(), "the worker cannot run the job");
 }
 
 #[tokio::test]
 async fn a_worker_that_went_is_not_woken_in_place_of_one_that_waits() {
     let place = Place::shared();
-    let (mut gone, mut idle, producer, clock) = scene(&place).await;
+    let (mut gone, mut idle, producer, clock) = env(&place).await;
     assert_eq!(gone.claim(2).await, 0);
     clock.advance(Duration::from_secs(1));
     assert_eq!(idle.claim(2).await, 0);
     gone.engine.retire(gone.worker).await.unwrap();
     idle.is_woken().await;
-    assert_eq!(idle.claim(2).await, 0, "it waits again");
+    assert_eq!(idle.claim(2).await, 0, "the worker waits again");
     enqueue(&producer, 1).await;
     idle.is_woken().await;
-    assert!(!gone.was_woken(), "its process goes on, and has nobody to wake");
+    assert!(!gone.was_woken(), "its process continues, and has no worker to wake");
 }
 
 #[tokio::test]
 async fn of_two_workers_of_one_process_the_busy_one_does_not_keep_the_other_from_being_woken() {
     let place = Place::shared();
-    let (mut both, _, producer, _clock) = scene(&place).await;
+    let (mut both, _, producer, _clock) = env(&place).await;
     let other = WorkerId::from_random(3);
     both.engine.register(card(other)).await.unwrap();
     let request = |limit| ClaimRequest { worker: other, ..claim_request(limit) };
-    assert_eq!(claimed(both.engine.claim(request(5)).await.unwrap()), [], "the other waits");
+    assert_eq!(claimed(both.engine.claim(request(5)).await.unwrap()), [], "the other worker waits");
     enqueue(&producer, 1).await;
     both.is_woken().await;
     assert_eq!(claimed(both.engine.claim(request(5)).await.unwrap()).len(), 1, "and waits for more");
     assert_eq!(both.claim(1).await, 0);
     enqueue(&producer, 1).await;
     both.is_woken().await;
-    assert_eq!(both.claim(1).await, 1, "this one is busy now");
+    assert_eq!(both.claim(1).await, 1, "this worker is busy now");
     enqueue(&producer, 1).await;
     both.is_woken().await;
 }

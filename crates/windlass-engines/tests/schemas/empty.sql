@@ -1,12 +1,12 @@
--- Brings a schema back to what it was when it had been created.
--- No trigger acts on rows that are deleted or put back, and no foreign key asks for an order.
+-- Resets a schema to its state after creation. No trigger acts on rows that are deleted or restored, and no
+-- foreign key requires an order.
 SET session_replication_role = replica;
 DO $empty$
 DECLARE
     name text;
     is_used boolean;
 BEGIN
-    -- A call of the last borrower may still be on its way; nothing of it may arrive later.
+    -- A call of the last borrower may still be running; nothing of it may arrive later.
     WHILE EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '{schema}') LOOP
         PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{schema}';
         PERFORM pg_sleep(0.002);
@@ -29,7 +29,8 @@ BEGIN
             name
         ) INTO is_used;
         IF is_used THEN
-            -- Not TRUNCATE: it makes new files for each table, index and sequence, which takes as long as a new schema.
+            -- The statement is not TRUNCATE, which creates new files for each table, index and sequence:
+            -- that takes as long as a new schema.
             EXECUTE format('DELETE FROM {schema}.%I', name);
             EXECUTE format('INSERT INTO {schema}.%I OVERRIDING SYSTEM VALUE TABLE {schema}_kept.%1$I', name);
         END IF;

@@ -1,4 +1,4 @@
--- Remembers the names of the tables of a schema, and the rows that its creation put into them.
+-- Stores the names of the tables of a schema, and the rows that its creation inserted into them.
 CREATE SCHEMA {schema}_kept;
 DO $keep$
 DECLARE

@@ -1,5 +1,6 @@
-//! Lends PostgreSQL schemas to tests. The server needs a tenth of a second to create one, under a lock that admits one
-//! creator at a time: longer than most tests run. A schema that a test returns is emptied for the next test.
+//! Lends PostgreSQL schemas to tests. The server needs a tenth of a second to create one, under a lock that
+//! admits one creator at a time: longer than most tests run. A schema that a test returns is emptied for the
+//! next test.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -31,12 +32,12 @@ impl Schema {
         };
         drop(client);
         let closed = connection.await.expect("the connection does not panic");
-        closed.expect("the server closes the connection in order");
+        closed.expect("the server closes the connection cleanly");
         Self { name }
     }
 
-    /// An address whose sessions are recognised as those of this schema, so that the next borrower can end them.
-    /// Not for a pooler, whose sessions change hands.
+    /// Returns an address whose sessions are recognised as those of this schema, so that the next borrower
+    /// can end them. Not for a pooler, whose sessions serve several clients.
     pub(crate) fn url(&self) -> String {
         let url = shared::postgres_url().expect("a PostgreSQL server");
         let separator = if url.contains('?') { '&' } else { '?' };
@@ -58,7 +59,7 @@ async fn create(client: &Client, url: &str) -> String {
     name
 }
 
-/// Leaves the schema as it was when it had been created.
+/// Resets the schema to its state after creation.
 async fn empty(client: &Client, name: &str) {
     client.batch_execute(&text(include_str!("empty.sql"), name)).await.expect("the schema can be emptied");
 }

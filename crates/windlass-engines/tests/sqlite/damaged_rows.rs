@@ -1,4 +1,4 @@
-//! One bad row must not keep others from being claimed or shown.
+//! A damaged row must not keep other rows from being claimed or shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,11 @@ use super::{
     Place, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine, request, status,
 };
 
-/// Bytes that are no text, which the schema takes for one.
+/// Bytes that are no valid text, which the schema accepts as text.
 const NO_TEXT: &str = "CAST(x'ff' AS TEXT)";
 
-/// Damages a job that has not ended; the schema itself must not keep the damage out.
+/// Damages a job that has not ended; the constraints of the schema are removed first, since they would
+/// prevent the damage.
 fn damage(place: &Place, id: JobId, what: &str) {
     let sql = format!("UPDATE delayed_jobs SET {what} WHERE id = ?1");
     assert_eq!(place.connect().execute(&sql, [id.0]).unwrap(), 1, "{what}");
@@ -47,7 +48,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         damage(&place, ids[1], &what);
         let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
         assert_eq!(claimed, [ids[0], ids[2]], "{what}");
-        let record = engine.job(ids[1]).await.unwrap().expect("it can still be looked at");
+        let record = engine.job(ids[1]).await.unwrap().expect("the job can still be read");
         let JobState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
         assert_eq!(error.kind, ErrorKind::Undecodable, "{what}");
         let totals = status(&engine).await.totals;
@@ -75,7 +76,9 @@ async fn a_schedule_that_says_what_no_store_takes_is_told_and_removed_and_the_ot
     assert_eq!(place.connect().execute(sql, []).unwrap(), 1);
     clock.advance(Duration::from_secs(60));
     let due = engine.schedules(&WhichSchedules::Due(None, 10)).await.unwrap();
-    let [(wrong, version)] = &due.damaged[..] else { panic!("expected one, got {:?}", due.damaged) };
+    let [(wrong, version)] = &due.damaged[..] else {
+        panic!("expected one damaged schedule, got {:?}", due.damaged)
+    };
     assert_eq!((wrong.as_str(), due.schedules.len()), ("wrong", 1));
     let firing = fire(&due.schedules[0], due.now).unwrap();
     let changed = engine.change_schedules(&[firing.change, acts::remove(wrong, *version)]).await.unwrap();
@@ -204,7 +207,7 @@ async fn a_lease_that_was_damaged_is_taken_anew_and_spoils_no_other() {
         assert_eq!(metadata, &LeaseMetadata::default());
     }
     place.connect().execute(&format!("UPDATE background_job_leases SET metadata = {NO_TEXT}"), []).unwrap();
-    assert_eq!(engine.leases().await.unwrap().leases.len(), 2, "notes are not worth a lease");
+    assert_eq!(engine.leases().await.unwrap().leases.len(), 2, "damaged metadata must not cost a lease");
 }
 
 #[tokio::test]

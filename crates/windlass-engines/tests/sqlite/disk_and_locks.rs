@@ -20,7 +20,7 @@ async fn a_lock_that_is_held_too_long_is_an_answer_and_the_engine_goes_on() {
     let error = engine.enqueue(request.clone()).await.unwrap_err();
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
     assert!(error.is_passing());
-    assert_eq!(status(&engine).await.totals.enqueued, 0, "reads go on, and nothing was written");
+    assert_eq!(status(&engine).await.totals.enqueued, 0, "reads continue, and nothing was written");
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(engine.enqueue(request).await.unwrap().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! FairnessKeys of several processes on one file, and of a process that was started again.
+//! Fairness keys of several processes on one file, and of a process that was restarted.
 
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;
@@ -31,7 +31,7 @@ async fn jobs_without_a_fairness_key_have_the_empty_name_only_beside_others_that
     assert_eq!(column(&place), [None, Some("a".to_owned()), Some(String::new())]);
     assert_eq!(claim(&engine, 10).await.len(), 3);
     put(&engine, None, 1).await;
-    assert_eq!(column(&place).last(), Some(&None), "nobody waits with a fairness key any more");
+    assert_eq!(column(&place).last(), Some(&None), "no job with a fairness key waits any more");
 }
 
 #[tokio::test]

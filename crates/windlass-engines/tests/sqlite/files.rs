@@ -1,4 +1,4 @@
-//! Files that cannot be used, and files that many open at once.
+//! Files that cannot be used, and files that many processes open at once.
 
 use std::fs;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn a_missing_directory_is_refused() {
     let place = Place::new();
     let path = place.folder.path().join("nowhere/jobs.db");
     let error = SqliteEngine::open(path, SqliteOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("make it first"), "{error}");
+    assert!(error.contains("create it first"), "{error}");
 }
 
 #[test]
@@ -47,7 +47,7 @@ async fn a_damaged_database_is_refused() {
     let engine = ready_engine(&place).await;
     enqueue(&engine, 1).await;
     drop(engine);
-    // Whatever connection was closed last, everything is in the file itself now, not in the log beside it.
+    // Whichever connection was closed last, all data is in the file itself now, not in the log beside it.
     let conn = Connection::open(place.path()).unwrap();
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)).unwrap();
     drop(conn);
@@ -65,7 +65,7 @@ fn a_file_that_may_not_be_written_to_is_refused() {
     let mut rights = fs::metadata(place.path()).unwrap().permissions();
     rights.set_readonly(true);
     fs::set_permissions(place.path(), rights).unwrap();
-    // Some users may write to everything, whatever the rights say: then the file can be used.
+    // Some users may write to every file, whatever its mode says: then the file can be used.
     let may_write = fs::File::options().write(true).open(place.path()).is_ok();
     match SqliteEngine::open(place.path(), SqliteOptions::default()) {
         Ok(_) => assert!(may_write),
@@ -88,7 +88,7 @@ fn a_file_that_somebody_else_locks_is_unavailable_after_the_time_out() {
     other.execute_batch("COMMIT").unwrap();
     assert!(
         SqliteEngine::open(place.path(), options).is_ok(),
-        "it can be opened as soon as the lock is free"
+        "the file can be opened as soon as the lock is free"
     );
 }
 
@@ -149,7 +149,7 @@ fn twenty_threads_may_open_a_fresh_file_at_once() {
         };
         let threads: Vec<_> = (0..20).map(|_| scope.spawn(open)).collect();
         for thread in threads {
-            thread.join().unwrap().expect("everybody gets in");
+            thread.join().unwrap().expect("every thread can open the file");
         }
     });
     let versions: i64 =
@@ -167,7 +167,7 @@ async fn jobs_are_there_when_the_file_is_opened_again() {
     let engine = ready_engine(&place).await;
     let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(claimed, ids);
-    assert!(enqueue(&engine, 1).await[0] > ids[2], "numbers go on");
+    assert!(enqueue(&engine, 1).await[0] > ids[2], "the ids continue");
 }
 
 #[test]

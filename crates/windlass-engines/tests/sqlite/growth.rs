@@ -1,4 +1,4 @@
-//! What a file keeps of what goes on for ever must have an end.
+//! Records that are written for ever must be removed at some time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn old_traces_are_a_reason_to_go_on_pruning_though_young_ones_stand_among_
         calls += 1;
         assert!(calls < 20, "a prune must come to its end");
     }
-    assert_eq!(rows(&place, "job_traces"), 1, "the young one");
+    assert_eq!(rows(&place, "job_traces"), 1, "the recent one");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn workers_that_died_long_ago_leave_no_row() {
     assert_eq!(rows(&place, "workers"), 3, "not at once");
     clock.advance(DEAD_WORKER_KEPT);
     engine.prune(10).await.unwrap();
-    assert_eq!(rows(&place, "workers"), 1, "one is only silent");
+    assert_eq!(rows(&place, "workers"), 1, "one worker is only late");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! What is special about SQLite: its files, other processes on them, and the user's own transactions.
+//! The behaviour that is specific to SQLite: its files, other processes on them, and the user's own
+//! transactions.
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
@@ -36,7 +37,7 @@ use words::{card, claim_request, declaration, kind, queue, request};
 
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
-/// A folder with a database that nobody has made yet.
+/// A folder with a database that is not created yet.
 struct Place {
     folder: TempDir,
 }
@@ -54,10 +55,10 @@ impl Place {
         SqliteEngine::open(self.path(), SqliteOptions::default()).expect("the file can be opened")
     }
 
-    /// Another program's connection to the same file.
+    /// Opens another program's connection to the same file.
     fn connect(&self) -> Connection {
         let conn = Connection::open(self.path()).expect("the file can be opened");
-        conn.busy_timeout(Duration::from_secs(5)).expect("a time-out can be set");
+        conn.busy_timeout(Duration::from_secs(5)).expect("a timeout can be set");
         conn
     }
 }
@@ -70,7 +71,7 @@ async fn declare(engine: &SqliteEngine) {
     engine.declare(declaration()).await.unwrap();
 }
 
-/// An engine with a queue, a type and a worker.
+/// Opens an engine with a queue, a type and a worker.
 async fn ready_engine(place: &Place) -> SqliteEngine {
     let engine = place.open();
     declare(&engine).await;
@@ -83,13 +84,13 @@ async fn enqueue(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
 }
 
 fn stored(answers: &[EnqueueAnswer]) -> Vec<JobId> {
-    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+    answers.iter().map(|answer| answer.job().expect("plain jobs are accepted")).collect()
 }
 
 async fn claim(engine: &SqliteEngine, limit: u32) -> Vec<Claimed> {
     match engine.claim(claim_request(WORKER, limit)).await.unwrap() {
         ClaimAnswer::Claimed { jobs, .. } => jobs,
-        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+        ClaimAnswer::WorkerDead => panic!("the worker is live"),
     }
 }
 
@@ -97,7 +98,7 @@ async fn status(engine: &SqliteEngine) -> QueueStatus {
     engine.queues().await.unwrap().into_iter().next().expect("one queue is declared")
 }
 
-/// Hints as they come.
+/// Receives hints in the order of their arrival.
 struct Hints {
     from: Receiver<Hint>,
     _kept: Arc<Listener>,

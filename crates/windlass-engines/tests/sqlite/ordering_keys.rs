@@ -1,4 +1,4 @@
-//! An ordering key goes on, also if a person took away the job that was out.
+//! An ordering key continues, also if an operator removed the head.
 
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;

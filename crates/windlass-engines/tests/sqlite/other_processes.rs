@@ -1,4 +1,4 @@
-//! Several engines on one file, as several processes have them.
+//! Several engines on one file, as in several processes.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -12,10 +12,11 @@ use windlass_engines::sqlite::enqueue_in;
 
 use super::{Hints, Place, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine};
 
-/// Long enough for a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait, sufficient for a slow machine.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// So many are tried. The quickest counts, since a busy machine delays some: the promise is about the way.
+/// The largest number of commits that are tried. The quickest counts, since a busy machine delays some: the
+/// promise is about the mechanism.
 const COMMITS_MAX: usize = 200;
 
 #[tokio::test]
@@ -29,7 +30,7 @@ async fn each_commit_of_another_engine_is_noticed_and_within_twenty_milliseconds
         assert!(waited.len() < COMMITS_MAX, "expected one below 20 ms, got {waited:?}");
         enqueue(&there, 1).await;
         let committed = Instant::now();
-        assert_eq!(hints.within(PATIENCE).expect("a hint comes"), Hint::Any);
+        assert_eq!(hints.within(WAIT_MAX).expect("a hint arrives"), Hint::Any);
         waited.push(committed.elapsed());
     }
 }
@@ -44,7 +45,7 @@ async fn the_users_own_transaction_wakes_workers_too() {
     enqueue_in(&tx, vec![new_job()]).unwrap();
     assert_eq!(hints.within(Duration::ZERO), Err(RecvTimeoutError::Timeout), "not before the commit");
     tx.commit().unwrap();
-    assert_eq!(hints.within(PATIENCE).expect("a hint comes"), Hint::Any);
+    assert_eq!(hints.within(WAIT_MAX).expect("a hint arrives"), Hint::Any);
 }
 
 #[tokio::test]
@@ -55,17 +56,17 @@ async fn an_engines_own_commits_are_not_taken_for_anothers() {
     for _ in 0..50 {
         enqueue(&engine, 1).await;
     }
-    // A foreign commit comes last, so that everything before it was certainly looked at.
+    // A commit of another process comes last, so that all commits before it were certainly noticed.
     enqueue(&place.open(), 1).await;
     let mut own = 0;
     loop {
-        match hints.within(PATIENCE).expect("the foreign commit is noticed") {
+        match hints.within(WAIT_MAX).expect("the commit of the other process is noticed") {
             Hint::Queue(_) => own += 1,
             Hint::Any => break,
-            Hint::Cancel(_) => panic!("nobody cancelled"),
-            Hint::Lease(_) => panic!("nobody held a lease"),
-            Hint::Trigger => panic!("nothing is watched"),
-            Hint::Quiet(_) => panic!("only a store that looks by itself says so"),
+            Hint::Cancel(_) => panic!("no caller cancelled a job"),
+            Hint::Lease(_) => panic!("no process held a lease"),
+            Hint::Trigger => panic!("there is no completion trigger"),
+            Hint::Quiet(_) => panic!("only a store that polls sends this hint"),
         }
     }
     assert_eq!(own, 50);

@@ -1,4 +1,4 @@
-//! Minutes in a file: they outlive their process, and one that is damaged spoils no other.
+//! Rollups in a file: they survive their process, and a damaged row does not affect the others.
 
 use super::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
 use super::{Place, enqueue, ready_engine};

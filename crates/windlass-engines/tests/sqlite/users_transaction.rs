@@ -1,4 +1,4 @@
-//! Jobs that come and end in the user's own transaction.
+//! Jobs that are enqueued and completed in the user's own transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn a_job_is_there_as_soon_as_the_transaction_is_committed() {
     assert_eq!(status(&engine).await.counts.ready, 2);
     let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(claimed, ids);
-    assert!(enqueue(&engine, 1).await[0] > ids[1], "the engine goes on after the user's numbers");
+    assert!(enqueue(&engine, 1).await[0] > ids[1], "the engine continues after the user's ids");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! Redis that goes away again and again under load, with a spool on disk beside it in each of two processes, of which one
-//! is killed while it has jobs in its spool. Every acknowledged job ends once, wherever it is by then.
+//! Redis becomes unavailable again and again under load. Two processes have a spool on disk, and one of
+//! them is killed while it has jobs in its spool. Every acknowledged job ends once, in whichever store it
+//! is by then.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,17 +23,17 @@ use crate::workers::words::declaration;
 use crate::workers::{Workers, finals};
 use report::{Moves, Report, Tally};
 
-/// Shorter ones run out where a busy machine gives a process no processor for that long.
+/// Shorter leases expire where a busy machine gives a process no processor for that long.
 const LEASE: Duration = Duration::from_secs(3);
-/// The pace of each producer: together they are quicker than those who work on what they put in, also where a disk is slow, so that there is
-/// something to replay.
+/// The pace of each producer. Together they are faster than the workers, also where a disk is slow, so that
+/// there are jobs to replay.
 const PACE: Duration = Duration::from_millis(4);
-/// So many jobs come in between two steps.
+/// How many jobs are enqueued between two steps.
 const BETWEEN: u64 = 50;
-/// In the short form.
+/// The number of rounds in the short form.
 const ROUNDS_MIN: u32 = 2;
-/// Nothing that is waited for takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait of a test.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
@@ -48,22 +49,22 @@ async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
     assert!(report.is_worth_checking(), "{report}");
 }
 
-/// What the process does that is killed: it puts jobs in and works on both of its stores, until it is told to stop and
-/// nothing is left.
+/// Does the work of the process that is killed: it enqueues jobs and works on both of its stores, until it
+/// is stopped and no job is left.
 async fn work_as(asked: Asked) {
     let engine = Arc::new(joined(&asked.url, open_spool(asked.place.as_ref())).await);
     let mut workers = Workers::with(asked.shared_ledger, asked.lease);
     workers.lasts = LASTS;
-    man(&mut workers, &engine);
+    start_workers(&mut workers, &engine);
     told_to_stop().await;
     workers.rest(&*engine, || ()).await;
 }
 
-/// Two who put jobs in, and workers and rescuers on both stores.
-fn man(workers: &mut Workers, engine: &Arc<FallbackEngine>) {
+/// Starts two producers, and workers and rescuers on both stores.
+fn start_workers(workers: &mut Workers, engine: &Arc<FallbackEngine>) {
     workers.producer(engine.clone(), PACE);
     workers.producer(engine.clone(), PACE);
-    let spool = engine.spool().expect("it has one");
+    let spool = engine.spool().expect("the engine has a spool");
     for store in [engine.clone() as Arc<dyn Engine>, spool] {
         workers.worker(Arc::clone(&store));
         workers.rescuer(store);
@@ -93,7 +94,7 @@ impl Torture {
             [spool_path(folder.path(), 0), spool_path(folder.path(), 1)].map(|path| open_spool(&path));
         let engine = Arc::new(joined(&server.url(), spools[0].clone()).await);
         let mut workers = Workers::new(LEASE);
-        man(&mut workers, &engine);
+        start_workers(&mut workers, &engine);
         let (rng, tally) = (fastrand::Rng::with_seed(plan.seed), Tally::default());
         let mut torture =
             Self { plan, away, rng, tally, server, spools, folder, engine, workers, process: None };
@@ -114,28 +115,30 @@ impl Torture {
             self.workers.let_work(BETWEEN).await;
             self.tally.rounds += 1;
             self.go_and_come_back().await;
-            let (at, round, put_in) = (start.elapsed().as_secs(), self.tally.rounds, self.workers.put_in());
+            let (at, round, enqueued) =
+                (start.elapsed().as_secs(), self.tally.rounds, self.workers.enqueued());
             let last = self.tally.in_spool_when_killed.last().copied().unwrap_or(0);
-            println!("{at:>5} s  round {round:<4} {put_in} jobs put in here  {last} in the killed spool");
+            println!("{at:>5} s  round {round:<4} {enqueued} jobs enqueued here  {last} in the killed spool");
         }
         self.judge().await
     }
 
-    /// One round: the server is away for a while, and the other process is killed while it has a spool: in turn while the
-    /// server is away, and while jobs are being replayed.
+    /// Runs one round. The server is unavailable for a while, and the other process is killed while it has
+    /// a spool: in turn while the server is unavailable, and while jobs are being replayed.
     async fn go_and_come_back(&mut self) {
         let (from, start) = (self.workers.shared_ledger.now(), Instant::now());
         let killed_on_the_way = self.tally.rounds.is_multiple_of(2);
         tokio::task::block_in_place(|| self.server.kill().unwrap());
         self.until("jobs pile up in the other spool", async |torture| torture.in_spool(1).await > 20).await;
         if !killed_on_the_way {
-            // may sleep: this is the fault itself; it may be killed at any moment while the server is away.
+            // may sleep: this is the fault itself; it may be killed at any moment while the server is
+            // unavailable.
             tokio::time::sleep(self.away.mul_f64(self.rng.f64() * 0.8)).await;
             self.kill_process().await;
         }
-        // may sleep: this is the fault itself; so long the server is away.
+        // may sleep: this is the fault itself, the time for which the server is unavailable.
         tokio::time::sleep(self.away.saturating_sub(start.elapsed())).await;
-        // What was replayed before does not count.
+        // Jobs that were replayed before do not count.
         self.has_moved(1).await;
         tokio::task::block_in_place(|| self.server.restart().unwrap());
         self.workers.shared_ledger.note_fault(FaultKind::StoreAway, None, from);
@@ -156,35 +159,38 @@ impl Torture {
         self.start_process();
     }
 
-    /// Jobs in a spool that have not ended.
+    /// Counts the unfinished jobs in a spool.
     async fn in_spool(&self, nth: usize) -> u64 {
         let queues = self.spools[nth].queues().await.unwrap();
         queues.iter().map(|queue| queue.counts.unfinished()).sum()
     }
 
-    /// Whether more was replayed from a spool than when this was asked last. What went ended there as cancelled.
+    /// Whether more jobs were replayed from a spool since the last call. A replayed job ended there as
+    /// cancelled.
     async fn has_moved(&self, nth: usize) -> bool {
         let moved: u64 = self.spools[nth].queues().await.unwrap().iter().map(|q| q.totals.cancelled).sum();
         moved > self.tally.moved.replace(moved)
     }
 
     async fn is_back(&self) -> bool {
-        let status = self.engine.fallback().await.unwrap().expect("it can fall back");
+        let status = self.engine.fallback().await.unwrap().expect("the engine is a fallback");
         status.active == status.primary
     }
 
     async fn until(&self, what: &str, is_so: impl AsyncFn(&Self) -> bool) {
         let start = Instant::now();
         while !is_so(self).await {
-            assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-            // may sleep: nobody tells what another process does, and each look reads the file that it writes.
+            assert!(start.elapsed() < WAIT_MAX, "waited in vain until {what}");
+            // may sleep: no signal reports the acts of another process, and each poll reads the file that
+            // it writes.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
     async fn judge(self) -> Report {
         let mut process = self.process.expect("one runs");
-        // Told first, and ended last: each of the two goes on until nobody puts anything in and nothing is left.
+        // The process is told to stop first, and waited for last: each of the two continues until no
+        // producer runs and no job is left.
         process.tell_to_stop();
         let shared_ledger = self.workers.rest(&*self.engine, || ()).await;
         tokio::task::block_in_place(|| process.end());
@@ -222,7 +228,7 @@ async fn joined(url: &str, spool: Arc<dyn Spool>) -> FallbackEngine {
     engine
 }
 
-/// Notices soon that the server went and that it came back, so that rounds are short.
+/// Returns options that notice soon that the server is unavailable or back, so that rounds are short.
 fn quick() -> FallbackOptions {
     let away = Duration::from_millis(500);
     let rules =

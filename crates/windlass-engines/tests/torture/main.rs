@@ -1,5 +1,6 @@
-//! Real faults on real servers, under the feet of a crew that works on: in short here, and for as long as
-//! `cargo xtask torture` is told. What is struck is a [`store`](store::Store); all else is the same for each.
+//! Real faults on real servers while producers and workers continue: a short run here, and as long a run as
+//! `cargo xtask torture` requests. The faults hit a [`store`](store::Store); everything else is the same
+//! for each store.
 #![cfg(any(feature = "postgres", feature = "redis"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 

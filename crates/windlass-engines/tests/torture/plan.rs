@@ -1,37 +1,38 @@
-//! What is to be done: as `cargo xtask torture` asks for it, or in short.
+//! The plan of a run: as `cargo xtask torture` requests it, or in short.
 
 use std::time::Duration;
 
 use windlass_core::limits::WORKER_LEASE;
 
-/// Something bad.
+/// A fault to inject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// The server is killed with all its processes, and comes back.
+    /// The server is killed with all its processes, and restarted.
     Kill,
-    /// The server is killed and has lost what it had not synced. Only for those that sync now and then.
+    /// The server is killed and has lost the writes that it had not synced. Only for stores that sync
+    /// periodically.
     PowerCut,
-    /// The server is ended in good order, and comes back.
+    /// The server is stopped cleanly, and restarted.
     Restart,
     /// Connections are cut.
     Cut,
-    /// What the server answers is lost, and what it was asked for is done.
+    /// The answers of the server are lost, and its requests are executed.
     Swallow,
-    /// A worker's process stands still until its jobs were rescued, and is woken.
+    /// A worker's process is frozen until its jobs were rescued, and is resumed.
     FreezeWorker,
-    /// The server stands still, and goes on.
+    /// The server is frozen, and resumed.
     FreezeStore,
-    /// The server forgets the scripts that it was sent. Only for Redis.
+    /// The server forgets the scripts that were sent to it. Only for Redis.
     ScriptFlush,
-    /// The server has no memory left for a second, and gets some. Only for Redis.
+    /// The server has no memory left for a second, and then gets some. Only for Redis.
     Full,
 }
 
 impl Fault {
-    /// Those that every store must survive.
+    /// The faults that every store must survive.
     pub(crate) const ALL: [Self; 6] =
         [Self::Kill, Self::Restart, Self::Cut, Self::Swallow, Self::FreezeWorker, Self::FreezeStore];
-    /// Those that strike Redis alone, beside the others.
+    /// The faults for Redis alone, beside the others.
     pub(crate) const REDIS: [Self; 2] = [Self::ScriptFlush, Self::Full];
 
     pub(crate) fn name(self) -> &'static str {
@@ -49,35 +50,35 @@ impl Fault {
     }
 }
 
-/// From so many seconds on the long forms are used.
+/// The long form is used from this number of seconds on.
 const LONG_FROM: u64 = 60;
-/// In the long form the store stands still in one turn of so many.
+/// In the long form, the store is frozen in one of this number of turns.
 const FREEZE_STORE_EVERY: u32 = 10;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) faults: Vec<Fault>,
     pub(crate) seed: u64,
-    /// Turns go on for so long…
+    /// Turns continue for this time…
     pub(crate) lasts: Duration,
-    /// …and until the server was killed so often.
+    /// …and until the server was killed this number of times.
     pub(crate) kills_min: u32,
-    /// The worker lease of those who live in this process.
+    /// The lease of the workers in this process.
     pub(crate) lease: Duration,
-    /// …and in others: short, since one of them is to be rescued again and again.
+    /// The lease of the workers in other processes: short, since one of them is rescued again and again.
     pub(crate) process_lease: Duration,
-    /// So long the store stands still.
+    /// How long the store is frozen.
     pub(crate) freeze: Duration,
-    /// So long connections are cut or answers are lost.
+    /// How long connections are cut or answers are lost.
     pub(crate) unrest: Duration,
     pub(crate) is_long: bool,
 }
 
 impl Plan {
-    /// Each fault once, within seconds.
+    /// Returns a plan with each fault once, within seconds.
     pub(crate) fn short(faults: &[Fault]) -> Self {
-        // That nobody is declared dead is part of the judgement, and shorter ones do run out where a busy machine gives a
-        // process no processor for that long. The processes that are frozen are meant to be.
+        // A run fails if a worker is declared dead, and shorter leases do expire where a busy machine gives
+        // a process no processor for that long. The frozen processes are meant to be declared dead.
         let lease = Duration::from_secs(3);
         Self {
             faults: faults.to_vec(),
@@ -92,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Nothing but broken connections and lost answers, a little longer.
+    /// Returns a plan with only broken connections and lost answers, a little longer.
     pub(crate) fn unrest() -> Self {
         Self { unrest: Duration::from_millis(1500), ..Self::short(&[Fault::Cut, Fault::Swallow]) }
     }
@@ -109,8 +110,8 @@ impl Plan {
         }
     }
 
-    /// As the environment says, which `cargo xtask torture` has checked; in short if it says nothing. `all` are the faults
-    /// that the store is struck with unless some of them are named.
+    /// Reads the plan from the environment, which `cargo xtask torture` has checked; without it the plan is
+    /// short. `all` are the faults for the store unless the environment names some of them.
     pub(crate) fn asked_for(all: &[Fault]) -> Self {
         let asked = |name: &str| std::env::var(format!("WINDLASS_TORTURE_{name}")).ok();
         let number = |name: &str| asked(name).and_then(|number| number.parse::<u64>().ok());
@@ -125,8 +126,8 @@ impl Plan {
         Self { lasts: Duration::from_secs(seconds), seed: number("SEED").unwrap_or(plan.seed), ..plan }
     }
 
-    /// The faults of one turn, counted from 1, in an order that the dice choose. In the long form the server is killed
-    /// twice, and it rarely stands still, since that takes as long as all the others.
+    /// Returns the faults of one turn, counted from 1, in a random order. In the long form the server is
+    /// killed twice, and it is rarely frozen, since that takes as long as all the others.
     pub(crate) fn turn(&self, number: u32, rng: &mut fastrand::Rng) -> Vec<Fault> {
         let rests = self.is_long && number % FREEZE_STORE_EVERY != 1;
         let mut faults: Vec<_> =

@@ -37,8 +37,8 @@ crate::run::faults_of_every_store!();
 async fn strike(plan: Plan) {
     let server = Server::start(&Options::default()).unwrap();
     let proxy = Proxy::start(server.address()).unwrap();
-    // In short the server waits less for a transaction that stands still, since a worker that is stopped inside one is
-    // rescued after that only.
+    // In a short run the server ends idle transactions sooner, since a worker that is stopped inside a
+    // transaction is rescued only after that.
     let settings = if plan.is_long { "" } else { "-c%20idle_in_transaction_session_timeout%3D2s" };
     let url = format!("{}?options={settings}", proxy.url(&server.url()));
     strike_as(plan, Postgres { server, proxy, url }).await;
@@ -47,7 +47,7 @@ async fn strike(plan: Plan) {
 struct Postgres {
     server: Server,
     proxy: Proxy,
-    /// Through the proxy.
+    /// The URL that leads through the proxy.
     url: String,
 }
 
@@ -66,7 +66,8 @@ impl Store for Postgres {
         open(&self.server.url(), options(SCHEMA)).await
     }
 
-    /// The second gives up on silence sooner than others, and keeps nothing in a session.
+    /// Opens two engines. The second abandons a silent connection sooner than the first, and keeps no state
+    /// in a session.
     async fn engines(&self) -> [Arc<dyn Engine>; 2] {
         let periods = Periods { answer_within: Duration::from_secs(1), ..Periods::default() };
         let impatient = PostgresOptions { periods, pooled: true, ..options(SCHEMA) };
@@ -89,14 +90,14 @@ impl Store for Postgres {
         self.server.thaw()
     }
 
-    /// A worker is printed as the beginning of its number.
+    /// Reads the jobs of a worker. A worker is printed as the beginning of its id.
     fn held_by(&self, worker: WorkerId) -> Vec<JobId> {
         let theirs = format!("replace(locked_by::text, '-', '') LIKE '{worker}%'");
         let ids = self.server.psql(&format!("SELECT id FROM {SCHEMA}.delayed_jobs WHERE {theirs}")).unwrap();
         ids.lines().map(|id| JobId(id.parse().expect("a number"))).collect()
     }
 
-    /// All sessions of this server are ours.
+    /// Counts the open transactions; all sessions of this server are ours.
     fn left_open(&self) -> u64 {
         let open = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
         self.server.psql(open).unwrap().parse().expect("a count")

@@ -1,5 +1,5 @@
-//! A worker in a process of its own, which can be stopped where it is and woken. It is this test program, started again
-//! with a test that knows of it.
+//! A worker in a process of its own, which can be frozen and resumed. It is this test program, started
+//! again with a test that knows of it.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -14,23 +14,25 @@ use windlass_core::limits::WORKER_LEASE;
 use crate::workers::shared_ledger::SharedLedger;
 use crate::workers::worker::Worker;
 
-/// By which a process knows its ledger, its server, its place on it and its lease.
+/// The environment variables by which a process knows its ledger, its server, its place on it and its
+/// lease.
 const VARIABLES: [&str; 4] =
     ["WINDLASS_CREW_LEDGER", "WINDLASS_CREW_URL", "WINDLASS_CREW_PLACE", "WINDLASS_CREW_LEASE_MILLIS"];
-/// Long, so that it holds something at almost every moment.
+/// The time that it works on a claim. It is long, so that the process holds a job at almost every moment.
 pub(crate) const LASTS: Duration = Duration::from_millis(40);
 
-/// How a process gets to a store.
+/// The information that a process needs to open a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Way {
     /// The test that begins with [`work_if_asked`].
     pub(crate) test_name: &'static str,
     pub(crate) url: String,
-    /// Its schema or namespace.
+    /// The schema or namespace.
     pub(crate) place: String,
 }
 
-/// It ends when its input does, and so also with whoever started it. Dropping it kills it where it is.
+/// A worker process. It ends when its input closes, and so also with the process that started it. Dropping
+/// it kills the process.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -50,38 +52,38 @@ impl Process {
         self.child.id()
     }
 
-    /// Stops it where it is.
+    /// Freezes the process.
     pub(crate) fn freeze(&self) {
         kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub(crate) fn wake(&self) {
         kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
-    /// Tells it to stop.
+    /// Tells the process to stop.
     pub(crate) fn tell_to_stop(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Tells the process to stop, and waits until it has ended.
     pub(crate) fn end(mut self) {
         self.tell_to_stop();
         let status = self.child.wait().unwrap();
-        assert!(status.success(), "a worker process ends well: {status}");
+        assert!(status.success(), "a worker process ends with success: {status}");
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What such a process was told.
+/// The parameters of such a process.
 pub(crate) struct Asked {
     pub(crate) shared_ledger: SharedLedger,
     pub(crate) url: String,
@@ -90,7 +92,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Nothing if this is no such process.
+    /// Reads the parameters; returns `None` if this is no such process.
     pub(crate) fn read() -> Option<Self> {
         let [Ok(ledger), Ok(url), Ok(place), Ok(lease)] = VARIABLES.map(std::env::var) else { return None };
         let lease = lease.parse().map_or(WORKER_LEASE, Duration::from_millis);
@@ -98,7 +100,8 @@ impl Asked {
     }
 }
 
-/// Whether this is such a process; if so, its work is done when this returns. `open` gets the URL and the place.
+/// Whether this is such a process; if so, its work is done when this returns. `open` gets the URL and the
+/// place.
 pub(crate) async fn work_if_asked(open: impl AsyncFn(String, String) -> Arc<dyn Engine>) -> bool {
     let Some(asked) = Asked::read() else { return false };
     let (engine, stop) = (open(asked.url, asked.place).await, Arc::<AtomicBool>::default());
@@ -117,9 +120,9 @@ pub(crate) async fn work_if_asked(open: impl AsyncFn(String, String) -> Arc<dyn 
     true
 }
 
-/// Waits until a process is told to stop: its input ends.
+/// Waits until the process is told to stop: its input ends.
 pub(crate) async fn told_to_stop() {
-    // Whatever it reads, it is the end that counts.
+    // The input is ignored; only its end counts.
     let read = || std::io::stdin().read_to_end(&mut Vec::new());
     let _ = tokio::task::spawn_blocking(read).await;
 }

@@ -1,4 +1,4 @@
-//! Redis that syncs each write before it answers: nothing that was acknowledged may be lost.
+//! Redis that syncs each write before it answers: no acknowledged write may be lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) struct Redis {
     pub(crate) server: Server,
     proxy: Proxy,
     test_name: &'static str,
-    /// The end of its file of changes, if it may lose some.
+    /// The end of its append-only file, if it may lose some.
     pub(crate) tail: Option<Tail>,
 }
 
@@ -85,7 +85,7 @@ impl Store for Redis {
         open(&self.server.url(), options(NAMESPACE)).await
     }
 
-    /// The second gives up on silence sooner than others.
+    /// Opens two engines. The second abandons a silent connection sooner than the first.
     async fn engines(&self) -> [Arc<dyn Engine>; 2] {
         let periods = Periods { answer_within: Duration::from_secs(1), ..Periods::default() };
         let impatient = RedisOptions { periods, ..options(NAMESPACE) };

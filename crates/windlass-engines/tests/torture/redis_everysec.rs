@@ -1,4 +1,5 @@
-//! Redis that syncs once a second: what was acknowledged just before it failed may be lost, and nothing else.
+//! Redis that syncs once a second: writes that were acknowledged just before it failed may be lost, and
+//! nothing else.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ mod tail;
 
 pub(crate) use tail::Tail;
 
-/// Syncs are a second apart. While one takes long, the server keeps what it would write next in its own memory for up to two
-/// seconds, and answers all the same.
+/// Syncs are a second apart. While a sync takes long, the server keeps the next writes in its own memory
+/// for up to two seconds, and answers all the same.
 pub(crate) const MAY_LOSE: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +34,7 @@ async fn a_server_that_syncs_every_second_and_is_killed_loses_nothing_older_than
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_loses_what_it_had_not_synced_loses_nothing_older_than_two_seconds() {
     let report = strike(Plan::short(&[Fault::PowerCut, Fault::PowerCut])).await;
-    assert!(report.lost_within_reason() > 0, "expected a fault that does harm, got {report}");
+    assert!(report.lost_within_reason() > 0, "expected a fault that loses writes, got {report}");
 }
 
 async fn strike(plan: Plan) -> Report {

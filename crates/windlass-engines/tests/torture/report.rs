@@ -1,4 +1,4 @@
-//! What was done, and what came of it.
+//! The faults of a run, and its results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,16 +14,16 @@ use loss::Loss;
 
 mod loss;
 
-/// What was done.
+/// The faults and observations of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) turns: u32,
     pub(crate) faults: BTreeMap<Fault, u32>,
-    /// Workers who were declared dead while the store stood still.
+    /// The workers that were declared dead while the store was frozen.
     pub(crate) declared_dead: Vec<WorkerId>,
-    /// Workers who stood still, with the jobs that were taken back from them.
-    pub(crate) robbed: Vec<(WorkerId, Vec<JobId>)>,
-    /// From when until when the server was ended and not yet back.
+    /// The workers that were frozen, with the jobs that were taken back from them.
+    pub(crate) rescued: Vec<(WorkerId, Vec<JobId>)>,
+    /// The spans in which the server was stopped and not yet back.
     pub(crate) ends: Vec<(Timestamp, Timestamp)>,
 }
 
@@ -33,21 +33,21 @@ impl Tally {
     }
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
     tally: Tally,
     verdict: Verdict,
-    /// The lines about some of the offenders, and all faults.
+    /// The lines about some of the jobs with a fault, and all faults.
     stories: String,
     loss: Loss,
     acknowledged: usize,
     ended: usize,
-    /// Jobs that were taken back from workers who stood still.
+    /// The number of jobs that were taken back from frozen workers.
     taken_back: usize,
-    /// Those of them that such a worker settled all the same.
+    /// The jobs among them that such a worker settled all the same.
     settled_by_the_dead: Vec<Uid>,
-    /// Sessions that hold a transaction open and do nothing.
+    /// The sessions that hold an idle transaction open.
     left_open: u64,
 }
 
@@ -64,7 +64,7 @@ impl Report {
             ended: events()
                 .filter(|event| matches!(event, Event::Final { phase, .. } if phase.has_ended()))
                 .count(),
-            taken_back: tally.robbed.iter().map(|(_, jobs)| jobs.len()).sum(),
+            taken_back: tally.rescued.iter().map(|(_, jobs)| jobs.len()).sum(),
             settled_by_the_dead: settled_by_the_dead(&tally, history),
             left_open,
             tally,
@@ -75,7 +75,7 @@ impl Report {
         self.verdict.jobs
     }
 
-    /// Jobs that are gone, or the end of which is, and whose store may lose that.
+    /// Counts the jobs that are lost, or whose end is lost, within what the store may lose.
     pub(crate) fn lost_within_reason(&self) -> usize {
         self.loss.lost + self.loss.forgotten + self.loss.run_again
     }
@@ -89,13 +89,16 @@ impl Report {
     }
 }
 
-/// So many offenders of one kind have their story told.
-const TOLD_MAX: usize = 3;
+/// The largest number of jobs of each kind whose story is printed.
+const STORIES_MAX: usize = 3;
 
 fn stories(verdict: &Verdict, history: &History) -> String {
     let faults = verdict.faults();
-    let offenders: BTreeSet<_> =
-        faults.iter().flat_map(|(_, findings)| findings.iter().take(TOLD_MAX)).map(|one| &one.uid).collect();
+    let offenders: BTreeSet<_> = faults
+        .iter()
+        .flat_map(|(_, findings)| findings.iter().take(STORIES_MAX))
+        .map(|one| &one.uid)
+        .collect();
     let is_told = |event: &Event| match event.uid() {
         Some(uid) => offenders.contains(uid),
         None => !offenders.is_empty(),
@@ -104,11 +107,11 @@ fn stories(verdict: &Verdict, history: &History) -> String {
     told.map(|entry| format!("  {} {:?}\n", entry.at, entry.event)).collect()
 }
 
-/// What a worker told last of a job that was taken back from it must have been refused.
+/// Finds jobs that a worker settled after they were taken back from it: the store must refuse such an end.
 fn settled_by_the_dead(tally: &Tally, history: &History) -> Vec<Uid> {
     let mut settled = Vec::new();
     let numbers: BTreeMap<_, _> = history.entries.iter().filter_map(|entry| number(&entry.event)).collect();
-    for (worker, jobs) in &tally.robbed {
+    for (worker, jobs) in &tally.rescued {
         let worker = worker.to_string();
         let mut last: BTreeMap<&Uid, &str> = BTreeMap::new();
         for entry in &history.entries {
@@ -150,18 +153,18 @@ impl fmt::Display for Report {
         line("attempts", &self.verdict.attempts)?;
         line("lost", &self.verdict.lost.len())?;
         if self.loss.may_lose > Duration::ZERO {
-            let within = format!("lost, put in {:?} before an end at most", self.loss.may_lose);
+            let within = format!("lost, enqueued {:?} before a stop at most", self.loss.may_lose);
             line(&within, &self.loss.lost)?;
-            line("gone, put in as late, and had ended", &self.loss.forgotten)?;
+            line("gone, enqueued as late, and had ended", &self.loss.forgotten)?;
             line("run again, having ended just before", &self.loss.run_again)?;
-            line("numbers of lost jobs that others got", &self.loss.given_twice)?;
+            line("ids of lost jobs that others got", &self.loss.given_twice)?;
         }
         line("gone after their end", &self.loss.forgotten_early.len())?;
         line("ended twice", &self.verdict.ended_twice.len())?;
         line("stored twice", &self.verdict.stored_twice.len())?;
         line("jobs taken back from frozen workers", &self.taken_back)?;
         line("of these settled by a frozen worker", &self.settled_by_the_dead.len())?;
-        line("declared dead while the store stood still", &self.tally.declared_dead.len())?;
+        line("declared dead while the store was frozen", &self.tally.declared_dead.len())?;
         line("transactions left open", &self.left_open)?;
         if !self.verdict.is_clean() {
             write!(f, "{}{}", self.verdict, self.stories)?;
@@ -183,7 +186,7 @@ fn a_worker_that_settles_what_was_taken_back_from_it_is_found() {
     ] {
         history.push(at, event);
     }
-    let tally = Tally { robbed: vec![(worker, vec![JobId(1)])], ..Tally::default() };
+    let tally = Tally { rescued: vec![(worker, vec![JobId(1)])], ..Tally::default() };
     let mut refused = history.clone();
     refused.push(at, Event::lost(uid(), "second"));
     assert_eq!(settled_by_the_dead(&tally, &refused), []);

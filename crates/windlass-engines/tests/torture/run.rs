@@ -1,4 +1,4 @@
-//! Faults in turn, until it was enough; then everything is healed and judged.
+//! Injects faults in turn, until the plan is done; then everything is healed and judged.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use crate::workers::words::declaration;
 
 /// The pace of each producer.
 const PACE: Duration = Duration::from_millis(4);
-/// So many jobs come in between two faults.
+/// How many jobs are enqueued between two faults.
 const BETWEEN: u64 = 50;
-/// Workers in processes of their own.
+/// The number of workers in processes of their own.
 const PROCESSES: usize = 2;
 
-/// Strikes as planned, tells what was done, and expects that nothing is wrong.
+/// Injects the planned faults, prints them, and asserts that nothing is wrong.
 pub(crate) async fn strike_as(plan: Plan, store: impl Store + 'static) -> Report {
     println!("\nfaults in turn: {plan:?}\n");
     let report = Torture::begin(Box::new(store), plan).await.run().await;
@@ -34,16 +34,16 @@ pub(crate) struct Torture {
     pub(crate) rng: fastrand::Rng,
     pub(crate) tally: Tally,
     pub(crate) store: Box<dyn Store>,
-    /// For questions. No proxy stands in its way.
+    /// The engine for queries, without a proxy.
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) workers: Workers,
     pub(crate) processes: Vec<Process>,
-    /// How many workers there are, here and in other processes.
+    /// The number of workers, here and in other processes.
     pub(crate) worker_count: usize,
 }
 
 impl Torture {
-    /// Everybody begins to work.
+    /// Starts all producers, workers and processes.
     async fn begin(store: Box<dyn Store>, plan: Plan) -> Self {
         let engine = store.direct().await;
         engine.declare(declaration()).await.unwrap();
@@ -52,7 +52,8 @@ impl Torture {
         let engines = store.engines().await;
         let worker_count = engines.len() + PROCESSES;
         for engine in engines {
-            // As every process does: whoever has declared something does so again if the store has lost it.
+            // Each engine declares, as in every process: a process that has declared something does so
+            // again if the store has lost it.
             engine.declare(declaration()).await.unwrap();
             workers.producer(Arc::clone(&engine), PACE);
             workers.worker(Arc::clone(&engine));
@@ -66,7 +67,7 @@ impl Torture {
 
     async fn run(mut self) -> Report {
         let start = Instant::now();
-        self.everybody_works().await;
+        self.all_work().await;
         self.workers.let_work(BETWEEN).await;
         while self.tally.turns == 0 || !self.is_enough(start.elapsed()) {
             self.tally.turns += 1;
@@ -76,8 +77,11 @@ impl Torture {
                 self.workers.let_work(BETWEEN).await;
                 *self.tally.faults.entry(fault).or_default() += 1;
                 let (turn, at, took) = (self.tally.turns, start.elapsed().as_secs(), began.elapsed());
-                let put_in = self.workers.put_in();
-                println!("{at:>5} s  turn {turn:<4} {:<14} {took:>6.1?}  {put_in} jobs", fault.name());
+                let enqueued = self.workers.enqueued();
+                println!(
+                    "{at:>5} s  turn {turn:<4} {:<14} {took:>6.1?}  {enqueued} jobs enqueued",
+                    fault.name()
+                );
             }
         }
         self.judge().await
@@ -93,7 +97,7 @@ impl Torture {
         self.store.proxy().cut_after_answers(usize::MAX);
         let history =
             self.workers.end(&*self.engine, || self.processes.into_iter().for_each(Process::end)).await;
-        // Somebody may be between two statements at this moment, and is not in the next.
+        // A session may be between two statements at this moment, and is not at the next.
         let start = Instant::now();
         let mut left_open = self.store.left_open();
         while left_open > 0 && start.elapsed() < Duration::from_secs(5) {
@@ -103,7 +107,7 @@ impl Torture {
     }
 }
 
-/// The faults that strike every store alike, each as a test of the module that has `strike`.
+/// The faults for every store, each as a test of the module that has `strike`.
 macro_rules! faults_of_every_store {
     () => {
         #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! What is struck.
+//! The store that the faults hit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,57 +12,57 @@ use windlass_servers::proxy::Proxy;
 
 use crate::process::Way;
 
-/// A store with a server of its own and a proxy before it.
+/// A store with a server of its own and a proxy in front of it.
 #[async_trait]
 pub(crate) trait Store: Send + Sync {
-    /// How workers in other processes get to it: through the proxy.
+    /// Returns how workers in other processes open it: through the proxy.
     fn way(&self) -> Way;
 
-    /// What stands in that way.
+    /// Returns the proxy in front of the server.
     fn proxy(&self) -> &Proxy;
 
-    /// An engine that nothing stands in the way of, for questions.
+    /// Opens an engine without a proxy, for queries.
     async fn direct(&self) -> Arc<dyn Engine>;
 
-    /// Engines of a crew, each with habits of its own, through the proxy.
+    /// Opens the engines of the workers, each with other options, through the proxy.
     async fn engines(&self) -> [Arc<dyn Engine>; 2];
 
-    /// Ends the server at once, and keeps its data.
+    /// Kills the server, and keeps its data.
     fn kill(&mut self) -> Result<(), Error>;
 
-    /// The same, and what the server had not synced is gone, as after a power cut.
+    /// Kills the server and drops the writes that it had not synced, as after a power cut.
     fn cut_power(&mut self) -> Result<(), Error> {
         self.kill()
     }
 
-    /// What was acknowledged for so long before the server was ended may be lost.
+    /// Returns the span before a stop of the server in which acknowledged writes may be lost.
     fn may_lose(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Starts the server again, after ending it in good order if it runs.
+    /// Starts the server again, after stopping it cleanly if it runs.
     fn restart(&mut self) -> Result<(), Error>;
 
-    /// Stops the server where it is.
+    /// Freezes the server.
     fn freeze(&self) -> Result<(), Error>;
 
-    /// Lets it go on.
+    /// Resumes the server.
     fn thaw(&self) -> Result<(), Error>;
 
-    /// Makes the server forget the scripts that it knows.
+    /// Makes the server forget the scripts that were sent to it.
     fn forget_scripts(&self) {
-        unreachable!("a store that is struck so knows scripts");
+        unreachable!("a store with this fault has scripts");
     }
 
-    /// Makes the server's memory full, or gives it some again.
+    /// Makes the server's memory full, or frees some.
     fn set_full(&self, _full: bool) {
-        unreachable!("a store that is struck so has a limit");
+        unreachable!("a store with this fault has a memory limit");
     }
 
-    /// The jobs that a worker holds, dead or alive.
+    /// Returns the jobs that a worker holds, dead or alive.
     fn held_by(&self, worker: WorkerId) -> Vec<JobId>;
 
-    /// Transactions that somebody holds open and does nothing in.
+    /// Counts the transactions that a session holds open and idle.
     fn left_open(&self) -> u64 {
         0
     }

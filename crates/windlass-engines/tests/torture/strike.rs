@@ -20,15 +20,18 @@ use crate::store::Store;
 use crate::workers::surely::{after, at_last};
 use crate::workers::words::{kind, request};
 
-/// A worker that is stopped inside a transaction holds its rows until the server ends its session, half a minute later.
+/// A worker that is stopped inside a transaction holds its rows until the server ends its session, half a
+/// minute later.
 const RESCUED_WITHIN: Duration = Duration::from_secs(90);
 
-/// So many jobs come in before a power cut: what two producers put in within a second or two.
+/// How many jobs are enqueued before a power cut: the number that two producers enqueue within a second or
+/// two.
 const LOST_MIN: u64 = 400;
-/// When a server is back, it is not over yet. A worker that could show no heartbeat meanwhile may be declared dead now, and
-/// what was claimed before somebody noticed that the store forgot something is given back.
+/// The time after a restart that still counts as the fault. A worker that could send no heartbeat meanwhile
+/// may be declared dead now, and jobs that were claimed before a process noticed the store's loss are
+/// released.
 const AFTERMATH: Duration = Duration::from_secs(1);
-/// A store without memory gets some after so long.
+/// How long a store without memory stays without.
 const FULL_FOR: Duration = Duration::from_secs(1);
 
 impl Torture {
@@ -36,7 +39,7 @@ impl Torture {
         match fault {
             Fault::Kill => self.end_server(|store| store.kill()),
             Fault::PowerCut => self.cut_power().await,
-            // To start it again ends it in good order.
+            // Starting it again stops it cleanly first.
             Fault::Restart => self.end_server(|_| Ok(())),
             Fault::Cut => self.unrest(FaultKind::FailedCall, cut).await,
             Fault::Swallow => self.unrest(FaultKind::LostAnswer, swallow).await,
@@ -58,17 +61,17 @@ impl Torture {
         self.tally.ends.push((from, back));
     }
 
-    /// Enough comes in before it that something is lost.
+    /// Lets enough jobs come in before the power cut that something is lost.
     async fn cut_power(&mut self) {
         self.workers.let_work(LOST_MIN).await;
         self.end_server(|store| store.cut_power());
     }
 
-    /// Again and again, with something happening in between.
+    /// Injects the fault again and again; producers and workers make progress in between.
     async fn unrest(&mut self, kind: FaultKind, act: fn(&Proxy, &mut fastrand::Rng)) {
         let (start, from) = (Instant::now(), self.workers.shared_ledger.now());
         while start.elapsed() < self.plan.unrest {
-            // may sleep: between two faults something must happen.
+            // may sleep: producers and workers must make progress between two faults.
             tokio::time::sleep(Duration::from_millis(self.rng.u64(20..120))).await;
             tokio::task::block_in_place(|| act(self.store.proxy(), &mut self.rng));
         }
@@ -76,29 +79,32 @@ impl Torture {
         self.workers.shared_ledger.note_fault(kind, None, from);
     }
 
-    /// Again and again. It is no excuse for anything: whoever is told that a script is unknown sends it again.
+    /// Flushes scripts again and again. This excuses no failure: a process that gets "unknown script" sends
+    /// the script again.
     async fn flush_scripts(&mut self) {
         let start = Instant::now();
         while start.elapsed() < self.plan.unrest {
             tokio::task::block_in_place(|| self.store.forget_scripts());
-            // may sleep: between two faults something must happen.
+            // may sleep: producers and workers must make progress between two faults.
             tokio::time::sleep(Duration::from_millis(self.rng.u64(5..50))).await;
         }
     }
 
-    /// New jobs are refused meanwhile with a typed error, and on servers whose scripts cannot go on so is all the rest.
+    /// Fills the store. New jobs are refused meanwhile with a typed error; so are all other calls on
+    /// servers whose scripts cannot continue.
     async fn fill(&mut self) {
         let from = self.workers.shared_ledger.now();
         tokio::task::block_in_place(|| self.store.set_full(true));
         self.is_told_that_it_is_full().await;
-        // may sleep: so long is the store full.
+        // may sleep: this is how long the store is full.
         tokio::time::sleep(FULL_FOR).await;
         tokio::task::block_in_place(|| self.store.set_full(false));
         let back = self.workers.shared_ledger.now();
         self.workers.shared_ledger.note_fault_until(FaultKind::FailedCall, None, from, back.plus(AFTERMATH));
     }
 
-    /// The first call may be the one that finds a connection broken by an earlier fault.
+    /// Waits for the error that the store is full. The first call may be the one that finds a connection
+    /// broken by an earlier fault.
     async fn is_told_that_it_is_full(&self) {
         let request = request(vec![NewJob::new(kind(), Payload::default())]);
         loop {
@@ -110,8 +116,8 @@ impl Torture {
         }
     }
 
-    /// Stops a process that holds jobs until they were taken back, and wakes it. What it tells of them then is in the
-    /// ledger once it works under another identity.
+    /// Freezes a process that holds jobs until they were taken back, and resumes it. The ends that it
+    /// reports for them then are in the ledger once it works under another identity.
     async fn freeze_worker(&mut self) {
         let nth = self.rng.usize(..self.processes.len());
         loop {
@@ -126,21 +132,24 @@ impl Torture {
                 let is_dead = seen.iter().all(|sighting| sighting.card.id != worker);
                 (is_dead && now.is_empty()).then_some(())
             };
-            self.seen("a worker that stands still is rescued", is_rescued).await;
+            self.seen("a frozen worker is rescued", is_rescued).await;
             self.processes[nth].wake();
-            self.seen("it comes back under another identity", |seen| of_process(seen, pid).map(drop)).await;
-            // Only now it is over: a claim that was answered while it stood still begins after it was woken.
+            self.seen("the worker comes back under another identity", |seen| of_process(seen, pid).map(drop))
+                .await;
+            // The fault is over only now: a claim that was answered while the process was frozen begins
+            // after it was resumed.
             self.workers.shared_ledger.note_fault(FaultKind::Freeze, Some(worker.to_string()), from);
             let jobs = self.taken_back_from(worker, held.into_inner()).await;
             if !jobs.is_empty() {
-                self.tally.robbed.push((worker, jobs));
+                self.tally.rescued.push((worker, jobs));
                 return;
             }
-            // It was stopped between two claims, with nothing in its hands.
+            // The process was stopped between two claims, without a job.
         }
     }
 
-    /// Those of the jobs that were taken back from a worker. The others it had ended just before it was stopped.
+    /// Returns the jobs that were taken back from a worker. It had ended the others just before it was
+    /// stopped.
     async fn taken_back_from(&self, worker: WorkerId, held: BTreeSet<JobId>) -> Vec<JobId> {
         let mut taken = Vec::new();
         for job in held {
@@ -152,15 +161,16 @@ impl Torture {
         taken
     }
 
-    /// Also the processes, which take a moment to start and would not find a server that is away.
-    pub(crate) async fn everybody_works(&self) {
+    /// Waits for all workers, also for the processes, which take a moment to start and would not find a
+    /// server that is unavailable.
+    pub(crate) async fn all_work(&self) {
         let are_here = |seen: &[WorkerSighting]| {
             self.processes.iter().all(|process| of_process(seen, process.pid()).is_some()).then_some(())
         };
         self.seen("every process works", are_here).await;
     }
 
-    /// The identity of a process at a moment at which it has jobs.
+    /// Returns the identity of a process at a moment at which it has jobs.
     async fn holding(&self, pid: u32) -> WorkerId {
         let holding = |seen: &[WorkerSighting]| {
             of_process(seen, pid).filter(|sighting| sighting.running > 0).map(|sighting| sighting.card.id)
@@ -168,12 +178,12 @@ impl Torture {
         self.seen("a process holds jobs", holding).await
     }
 
-    /// Nobody could show a heartbeat meanwhile, and so nobody's silence counts.
+    /// Freezes the store. No worker could send a heartbeat meanwhile, and so no worker's silence counts.
     async fn freeze_store(&mut self) {
         let before = self.beating().await;
         let from = self.workers.shared_ledger.now();
         self.store.freeze().unwrap();
-        // may sleep: so long the store stands still.
+        // may sleep: this is how long the store is frozen.
         tokio::time::sleep(self.plan.freeze).await;
         self.store.thaw().unwrap();
         self.workers.shared_ledger.note_fault(FaultKind::StoreAway, None, from);
@@ -183,12 +193,12 @@ impl Torture {
             let dead = before.iter().filter(|old| now(old).is_none()).map(|old| old.card.id);
             is_settled.then(|| dead.collect::<Vec<_>>())
         };
-        let dead = self.seen("everybody shows heartbeats again", dead).await;
+        let dead = self.seen("every worker sends heartbeats again", dead).await;
         self.tally.declared_dead.extend(dead);
     }
 
-    /// Everybody who works, at a moment at which each has just shown two heartbeats. Somebody who registered, and never
-    /// heard that it had, is in the store and shows none.
+    /// Returns the live workers, at a moment at which each has just sent two heartbeats. A worker that
+    /// registered, and never received the answer, is in the store and sends none.
     async fn beating(&self) -> Vec<WorkerSighting> {
         let (everybody, first) = (self.worker_count, RefCell::new(HashMap::new()));
         let beating = |seen: &[WorkerSighting]| {
@@ -199,10 +209,10 @@ impl Torture {
             let beating: Vec<_> = seen.iter().filter(|one| has_beaten(one)).cloned().collect();
             (beating.len() == everybody).then_some(beating)
         };
-        self.seen("everybody shows heartbeats", beating).await
+        self.seen("every worker sends heartbeats", beating).await
     }
 
-    /// Looks at the workers until there is an answer.
+    /// Polls the workers until there is an answer.
     async fn seen<T>(&self, what: &str, look: impl Fn(&[WorkerSighting]) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -214,7 +224,7 @@ impl Torture {
                 start.elapsed() < RESCUED_WITHIN,
                 "expected within {RESCUED_WITHIN:?}: {what}; got {seen:?}"
             );
-            // may sleep: there is no signal for what other processes do.
+            // may sleep: there is no signal for the acts of other processes.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -232,13 +242,13 @@ fn cut(proxy: &Proxy, rng: &mut fastrand::Rng) {
     }
 }
 
-/// For a moment all that the server answers is lost.
+/// Drops all answers of the server for a moment.
 fn swallow(proxy: &Proxy, rng: &mut fastrand::Rng) {
     proxy.swallow_answers(true);
-    // may sleep: so long are answers lost.
+    // may sleep: this is how long answers are lost.
     std::thread::sleep(Duration::from_millis(rng.u64(1..150)));
     proxy.cut_all();
     proxy.swallow_answers(false);
-    // Whoever came in between has lost something too, and would wait for it.
+    // A call that was made meanwhile has lost its answer too, and would wait for it.
     proxy.cut_all();
 }

@@ -1,4 +1,5 @@
-//! Two processes end the last two jobs at the same moment: one of them must see that both have ended, and only one may.
+//! Two processes end the last two jobs at the same moment: one of them must see that both have ended, and
+//! only one may.
 
 use std::sync::Arc;
 
@@ -10,32 +11,32 @@ use windlass_core::triggers::Watched;
 use windlass_core::worker::WorkerId;
 
 use crate::place::{
-    Store, claim_one, clock, furnish, hook_jobs, look, look_until_nothing_is_marked, put, register, succeed,
+    Store, claim_one, clock, evaluate, evaluate_all, hook_jobs, put, register, set_up, succeed,
 };
 use crate::words::{kind, queue};
 
 const ROUNDS: u64 = 60;
 
-/// Ends one of two jobs, and looks at once.
-async fn end_and_look(engine: Arc<dyn Engine>, worker: WorkerId) -> usize {
+/// Ends one of two jobs, and evaluates at once.
+async fn end_and_evaluate(engine: Arc<dyn Engine>, worker: WorkerId) -> usize {
     let claimed = claim_one(&engine, worker).await;
     succeed(&engine, claimed).await;
-    look(&engine).await
+    evaluate(&engine).await
 }
 
 async fn round(engines: &[(Arc<dyn Engine>, WorkerId); 2], clock: &ManualClock) -> usize {
     put(&engines[0].0, 2).await;
     let [first, second] = engines.clone();
-    let first = tokio::spawn(end_and_look(first.0, first.1));
-    let second = tokio::spawn(end_and_look(second.0, second.1));
+    let first = tokio::spawn(end_and_evaluate(first.0, first.1));
+    let second = tokio::spawn(end_and_evaluate(second.0, second.1));
     let at_once = first.await.unwrap() + second.await.unwrap();
-    at_once + look_until_nothing_is_marked(&engines[0].0, clock).await
+    at_once + evaluate_all(&engines[0].0, clock).await
 }
 
 async fn check(store: Store, watch: Watched) {
     let clock = clock();
     let engines = [store.open(&clock).await, store.open(&clock).await];
-    furnish(&engines[0], watch).await;
+    set_up(&engines[0], watch).await;
     let [first, second] = engines;
     let workers = [register(&first).await, register(&second).await];
     let engines = [(first, workers[0]), (second, workers[1])];

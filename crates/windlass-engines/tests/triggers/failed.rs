@@ -1,4 +1,5 @@
-//! A look at one trigger fails again and again: the others are looked at, and the store is not asked for it all the time.
+//! The evaluation of one trigger fails again and again: the others are evaluated, and the store is not
+//! queried for it all the time.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use windlass_core::triggers::{Watched, WhichTriggers};
 use windlass_engines::postgres::tokio_postgres::{self, NoTls};
 use windlass_engines::sqlite::rusqlite;
 
-use crate::place::{Store, claim_one, clock, furnish_with, hook_jobs, look, put, register, succeed};
+use crate::place::{Store, claim_one, clock, evaluate, hook_jobs, put, register, set_up_with, succeed};
 use crate::words::{kind, queue};
 
 async fn check(
@@ -20,21 +21,21 @@ async fn check(
     spoil: impl AsyncFn(&Store),
     mend: impl AsyncFn(&Store),
 ) {
-    furnish_with(&engine, &[("bad", Watched::Type(kind())), ("good", Watched::Queue(queue()))]).await;
+    set_up_with(&engine, &[("bad", Watched::Type(kind())), ("good", Watched::Queue(queue()))]).await;
     let worker = register(&engine).await;
     put(&engine, 1).await;
     let claimed = claim_one(&engine, worker).await;
     succeed(&engine, claimed).await;
     spoil(store).await;
-    assert_eq!(look(&engine).await, 1, "the one behind it fires");
+    assert_eq!(evaluate(&engine).await, 1, "the one behind it fires");
     assert_eq!(hook_jobs(&engine).await, 1);
     clock.advance(TRIGGER_PAUSE);
     let marked = engine.triggers(&WhichTriggers::Marked(10)).await.unwrap();
-    assert_eq!(marked.triggers.len(), 0, "the next look at it is far away");
+    assert_eq!(marked.triggers.len(), 0, "its next evaluation is far away");
     assert_eq!(marked.next, Some(marked.now.minus(TRIGGER_PAUSE).plus(TRIGGER_PAUSE_MAX)));
     mend(store).await;
     clock.advance(TRIGGER_PAUSE_MAX);
-    assert_eq!((look(&engine).await, hook_jobs(&engine).await), (1, 2), "its mark has stayed");
+    assert_eq!((evaluate(&engine).await, hook_jobs(&engine).await), (1, 2), "the mark has stayed");
 }
 
 async fn in_postgres(store: &Store, script: &str) {
@@ -99,7 +100,7 @@ async fn a_look_that_fails_keeps_no_other_trigger_and_comes_back_later_on_redis(
     .await;
 }
 
-/// The set of the jobs that the trigger has made.
+/// Damages the set of the jobs that the trigger has enqueued.
 fn spoil_redis(store: &Store, command: &[&str]) {
     let Store::Redis(url, namespace) = store else { panic!("it is Redis") };
     let mut connection = redis::Client::open(url.as_str()).unwrap().get_connection().unwrap();

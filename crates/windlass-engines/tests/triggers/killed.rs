@@ -1,4 +1,5 @@
-//! A process is killed between the end of the last job and the look: its mark stays, and another process works it off.
+//! A process is killed between the end of the last job and the evaluation: its mark stays, and another
+//! process evaluates it.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -8,18 +9,16 @@ use tempfile::TempDir;
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::triggers::Watched;
 
-use crate::place::{
-    Store, claim_one, clock, furnish, hook_jobs, look_until_nothing_is_marked, put, register, succeed,
-};
+use crate::place::{Store, claim_one, clock, evaluate_all, hook_jobs, put, register, set_up, succeed};
 use crate::words::queue;
 
-/// By which the process knows its store.
+/// The environment variable by which the process knows its store.
 const VARIABLE: &str = "WINDLASS_DRAINS_STORE";
 /// The test with which this program is started again.
 const TEST_NAME: &str = "killed::who_is_killed_between_the_end_and_the_look_leaves_a_mark_for_another";
 const ENDED: &str = "the last job has ended";
 
-/// Whether this is the process that is killed; it never comes back from here then.
+/// Whether this is the process that is killed; if so, this never returns.
 async fn end_a_job_if_asked() -> bool {
     let Ok(line) = std::env::var(VARIABLE) else { return false };
     let (now, line) = line.split_once(' ').expect("a time and a store");
@@ -36,7 +35,7 @@ async fn end_a_job_if_asked() -> bool {
 async fn check(store: Store) {
     let clock = clock();
     let engine = store.open(&clock).await;
-    furnish(&engine, Watched::Queue(queue())).await;
+    set_up(&engine, Watched::Queue(queue())).await;
     for round in 1..=3 {
         put(&engine, 1).await;
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -47,11 +46,11 @@ async fn check(store: Store) {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().contains(ENDED)), "the process ends its job");
-        // SIGKILL.
+        // This sends SIGKILL.
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(hook_jobs(&engine).await, round - 1, "nobody has looked");
-        assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 1);
+        assert_eq!(hook_jobs(&engine).await, round - 1, "no process has evaluated");
+        assert_eq!(evaluate_all(&engine, &clock).await, 1);
         assert_eq!(hook_jobs(&engine).await, round);
     }
 }

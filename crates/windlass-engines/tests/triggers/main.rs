@@ -1,4 +1,5 @@
-//! CompletionTriggers on real stores that several processes share: nobody is left out, and nobody is told twice.
+//! Completion triggers on real stores that several processes share: no trigger is left out, and none fires
+//! twice.
 #![cfg(all(feature = "sqlite", feature = "postgres", feature = "redis"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 

@@ -24,7 +24,7 @@ use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
 use crate::words::{card, claim_request, declaration, kind, request};
 
-/// A store.
+/// A store that several engines open.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
     Sqlite(String),
@@ -47,7 +47,7 @@ impl Store {
         Self::Redis(url, format!("triggers-{:016x}", fastrand::u64(..)))
     }
 
-    /// As one line, for another process.
+    /// Formats the store as one line, for another process.
     pub(crate) fn line(&self) -> String {
         match self {
             Self::Sqlite(path) => format!("sqlite {path}"),
@@ -103,18 +103,18 @@ pub(crate) fn hooks() -> QueueName {
     QueueName::parse("hooks").unwrap()
 }
 
-/// A job of the group that is watched.
+/// Creates a job of the watched group.
 pub(crate) fn grouped() -> NewJob {
     NewJob { group: Some(GroupName::parse("import 7").unwrap()), ..NewJob::new(kind(), Payload::default()) }
 }
 
-/// Declares everything, with a trigger of this group whose jobs go elsewhere.
-pub(crate) async fn furnish(engine: &Arc<dyn Engine>, watch: Watched) {
-    furnish_with(engine, &[("done", watch)]).await;
+/// Declares the queues and types, and a trigger of this group whose jobs go to another queue.
+pub(crate) async fn set_up(engine: &Arc<dyn Engine>, watch: Watched) {
+    set_up_with(engine, &[("done", watch)]).await;
 }
 
-/// The same, with triggers of these names.
-pub(crate) async fn furnish_with(engine: &Arc<dyn Engine>, triggers: &[(&str, Watched)]) {
+/// Declares the queues and types, and triggers with these names.
+pub(crate) async fn set_up_with(engine: &Arc<dyn Engine>, triggers: &[(&str, Watched)]) {
     engine.declare(declaration()).await.unwrap();
     let hook = TypeName::parse("hook").unwrap();
     let types = vec![TypeSpec::new(hook.clone(), hooks())];
@@ -142,7 +142,7 @@ pub(crate) async fn put(engine: &Arc<dyn Engine>, count: usize) {
 pub(crate) async fn claim_one(engine: &Arc<dyn Engine>, worker: WorkerId) -> Claimed {
     match engine.claim(claim_request(worker, 1)).await.unwrap() {
         ClaimAnswer::Claimed { mut jobs, .. } => jobs.pop().expect("a job is ready"),
-        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+        ClaimAnswer::WorkerDead => panic!("the worker is live"),
     }
 }
 
@@ -151,16 +151,17 @@ pub(crate) async fn succeed(engine: &Arc<dyn Engine>, claimed: Claimed) {
     assert_eq!(engine.settle(vec![end]).await.unwrap(), [Settled::Applied]);
 }
 
-/// Looks at what is marked and may be looked at, as a worker does after it has ended a job. Tells how many jobs that made.
-pub(crate) async fn look(engine: &Arc<dyn Engine>) -> usize {
+/// Evaluates the marked triggers that may be evaluated, like a worker that has ended a job. Returns how
+/// many jobs were enqueued.
+pub(crate) async fn evaluate(engine: &Arc<dyn Engine>) -> usize {
     let read = engine.triggers(&WhichTriggers::Marked(10)).await.unwrap();
     let firings: Vec<_> = read.triggers.iter().map(|trigger| fire(trigger, read.now)).collect();
     let fired = engine.fire_triggers(&firings).await.unwrap();
     fired.iter().filter(|fired| matches!(fired, TriggerFired::Fired { .. })).count()
 }
 
-/// Looks until nothing is marked any more. Tells how many jobs that made.
-pub(crate) async fn look_until_nothing_is_marked(engine: &Arc<dyn Engine>, clock: &ManualClock) -> usize {
+/// Evaluates until no trigger is marked any more. Returns how many jobs were enqueued.
+pub(crate) async fn evaluate_all(engine: &Arc<dyn Engine>, clock: &ManualClock) -> usize {
     let mut made = 0;
     loop {
         clock.advance(TRIGGER_PAUSE);
@@ -168,11 +169,11 @@ pub(crate) async fn look_until_nothing_is_marked(engine: &Arc<dyn Engine>, clock
         if read.triggers.iter().all(|trigger| !trigger.is_marked) {
             return made;
         }
-        made += look(engine).await;
+        made += evaluate(engine).await;
     }
 }
 
-/// How many jobs all triggers have made.
+/// Counts the jobs that all triggers have enqueued.
 pub(crate) async fn hook_jobs(engine: &Arc<dyn Engine>) -> u64 {
     let queues = engine.queues().await.unwrap();
     queues.iter().find(|status| status.spec.name == hooks()).unwrap().totals.enqueued

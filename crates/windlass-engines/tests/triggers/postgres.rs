@@ -1,4 +1,4 @@
-//! What only PostgreSQL can do to triggers: its marks are rows, and several statements look at them.
+//! Completion triggers on PostgreSQL only: their marks are rows, and several statements read them.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use windlass_core::triggers::acts::declare;
 use windlass_core::triggers::{CompletionTrigger, TriggerChanged, Watched, WhichTriggers};
 use windlass_engines::postgres::tokio_postgres::{self, Client, NoTls};
 
-use crate::place::{Store, claim_one, clock, furnish, look_until_nothing_is_marked, put, register, succeed};
+use crate::place::{Store, claim_one, clock, evaluate_all, put, register, set_up, succeed};
 
-/// A connection of our own to the store, and its schema.
+/// Opens a connection of our own to the store, and returns its schema.
 async fn beside(store: &Store) -> (Client, String) {
     let Store::Postgres(url, schema) = store else { panic!("it is PostgreSQL") };
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
@@ -26,7 +26,7 @@ fn group() -> Watched {
 async fn a_trigger_fires_once_however_many_marks_have_gathered() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
-    furnish(&engine, group()).await;
+    set_up(&engine, group()).await;
     let worker = register(&engine).await;
     put(&engine, 1).await;
     let claimed = claim_one(&engine, worker).await;
@@ -35,10 +35,10 @@ async fn a_trigger_fires_once_however_many_marks_have_gathered() {
         "INSERT INTO {schema}.completion_trigger_marks (trigger) SELECT 'done' FROM generate_series(1, 200000)"
     );
     client.batch_execute(&marks).await.unwrap();
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 0, "the job still runs");
+    assert_eq!(evaluate_all(&engine, &clock).await, 0, "the job still runs");
     client.batch_execute(&marks).await.unwrap();
     succeed(&engine, claimed).await;
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 1);
+    assert_eq!(evaluate_all(&engine, &clock).await, 1);
 }
 
 fn spec(name: &str) -> CompletionTrigger {
@@ -46,24 +46,25 @@ fn spec(name: &str) -> CompletionTrigger {
     CompletionTrigger::new(TriggerName::parse(name).unwrap(), group(), job)
 }
 
-/// Waits until somebody waits for a row that we have locked.
+/// Waits until a session waits for a row that we have locked.
 async fn until_somebody_waits(client: &Client, schema: &str) {
     let waits = format!(
         "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
          WHERE wait_event_type = 'Lock' AND state = 'active' AND query LIKE '%{schema}.completion_triggers%')"
     );
     while !client.query_one(&waits, &[]).await.unwrap().get::<_, bool>(0) {
-        // may sleep: nobody tells that a session waits.
+        // may sleep: no signal says that a session waits.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// One process has seen that a trigger is not there, and is kept waiting; meanwhile another stores it, and a job ends.
+/// One process has read that a trigger does not exist, and is blocked; meanwhile another stores the
+/// trigger, and a job ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_loses_the_race_to_store_a_trigger_leaves_the_marks_of_the_winner_alone() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
-    furnish(&engine, group()).await;
+    set_up(&engine, group()).await;
     let now = engine.now().await.unwrap();
     let named = WhichTriggers::Named(vec![TriggerName::parse("done").unwrap()]);
     let done = engine.triggers(&named).await.unwrap().triggers.remove(0);
@@ -93,7 +94,7 @@ async fn who_loses_the_race_to_store_a_trigger_leaves_the_marks_of_the_winner_al
 async fn the_marks_of_a_trigger_that_cannot_be_read_do_not_gather() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
-    furnish(&engine, group()).await;
+    set_up(&engine, group()).await;
     let (client, schema) = beside(&store).await;
     let record = format!("SELECT record FROM {schema}.completion_triggers");
     let record: String = client.query_one(&record, &[]).await.unwrap().get(0);
@@ -110,21 +111,21 @@ async fn the_marks_of_a_trigger_that_cannot_be_read_do_not_gather() {
         .execute(&format!("UPDATE {schema}.completion_triggers SET record = $1"), &[&record])
         .await
         .unwrap();
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 1, "who can read it still finds a mark");
+    assert_eq!(evaluate_all(&engine, &clock).await, 1, "a process that can read it still finds a mark");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_job_of_a_trigger_that_is_completed_in_sql_marks_no_trigger_of_the_same_group() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
-    furnish(&engine, group()).await;
+    set_up(&engine, group()).await;
     let now = engine.now().await.unwrap();
     let another = declare(&spec("another"), Origin::Code, None, now).unwrap();
     engine.change_triggers(&[another]).await.unwrap();
     let worker = register(&engine).await;
     let (client, schema) = beside(&store).await;
     let marks = format!("SELECT count(*) FROM {schema}.completion_trigger_marks");
-    for (key, marked) in [("trigger/another/1", 0_i64), ("trigger/nobody/1", 2)] {
+    for (key, marked) in [("trigger/another/1", 0_i64), ("trigger/missing/1", 2)] {
         put(&engine, 1).await;
         let fence = claim_one(&engine, worker).await.fence();
         let end = format!(

@@ -1,4 +1,5 @@
-//! What only Redis does: it looks at so many jobs one by one, and counts where there are more.
+//! Completion triggers on Redis only: an evaluation reads a limited number of jobs one by one, and counts
+//! where there are more.
 
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueAnswer, NewJob};
@@ -12,13 +13,13 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::triggers::acts::{declare, fire};
 use windlass_core::triggers::{CompletionTrigger, TriggerFired, Watched, WhichTriggers};
 
-use crate::place::{Store, claim_one, clock, look_until_nothing_is_marked, put, register, succeed};
+use crate::place::{Store, claim_one, clock, evaluate_all, put, register, succeed};
 use crate::words::{declaration, kind, queue, request};
 
-/// More than are looked at one by one.
+/// More hooks than are read one by one.
 const HOOKS: usize = 520;
 
-/// Jobs as the trigger would have made them.
+/// Enqueues jobs as the trigger would have enqueued them.
 async fn put_hooks(store: &Store, engine: &dyn Engine) {
     let hook = |n| NewJob {
         key: Some(KeyClaim::new(Key::parse(&format!("trigger/own/{n}")).unwrap())),
@@ -50,16 +51,16 @@ async fn a_job_behind_very_many_hooks_holds_the_trigger_and_those_alone_do_not()
     put_hooks(&store, &*engine).await;
     let behind = engine.enqueue(request(vec![NewJob::new(kind(), Payload::default())])).await.unwrap();
     succeed(&engine, claimed).await;
-    let look = async || {
+    let evaluate = async || {
         clock.advance(TRIGGER_PAUSE);
         let read = engine.triggers(&WhichTriggers::Marked(10)).await.unwrap();
         let firings: Vec<_> = read.triggers.iter().map(|trigger| fire(trigger, read.now)).collect();
         engine.fire_triggers(&firings).await.unwrap()
     };
-    assert_eq!(look().await, [TriggerFired::Held]);
+    assert_eq!(evaluate().await, [TriggerFired::Held]);
     let behind = behind[0].job().unwrap();
     engine.cancel(behind, "never mind").await.unwrap();
-    let fired = look().await;
+    let fired = evaluate().await;
     assert!(matches!(fired[..], [TriggerFired::Fired { .. }]), "{fired:?}");
 }
 
@@ -77,7 +78,7 @@ async fn a_look_forgets_the_hooks_that_are_dead_letters() {
         put(&engine, 1).await;
         let claimed = claim_one(&engine, worker).await;
         succeed(&engine, claimed).await;
-        assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 1);
+        assert_eq!(evaluate_all(&engine, &clock).await, 1);
         let hook = claim_one(&engine, worker).await;
         let dead = Transition::Bury { error: JobError::new(ErrorKind::Failed, "on purpose") };
         engine.settle(vec![hook.settled(dead, AttemptReport::default())]).await.unwrap();
@@ -86,5 +87,5 @@ async fn a_look_forgets_the_hooks_that_are_dead_letters() {
     let mut connection = redis::Client::open(url.as_str()).unwrap().get_connection().unwrap();
     let own = format!("{{{namespace}}}:trigger_jobs:own");
     let kept: u64 = redis::cmd("SCARD").arg(own).query(&mut connection).unwrap();
-    assert_eq!(kept, 1, "the one that died after the last look");
+    assert_eq!(kept, 1, "the job that died after the last evaluation");
 }

@@ -1,17 +1,17 @@
-//! A job that ends in the application's own transaction ends for triggers when that is committed.
+//! A job that is completed in the application's own transaction ends for triggers at the commit.
 
 use windlass_core::names::GroupName;
 use windlass_core::triggers::Watched;
 use windlass_engines::postgres::tokio_postgres::{self, NoTls};
 
-use crate::place::{Store, claim_one, clock, furnish, look_until_nothing_is_marked, put, register};
+use crate::place::{Store, claim_one, clock, evaluate_all, put, register, set_up};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_completed_in_sql_holds_the_trigger_until_the_commit_and_then_marks_it() {
     let (store, clock) = (Store::postgres(), clock());
     let Store::Postgres(url, schema) = &store else { panic!("it is PostgreSQL") };
     let engine = store.open(&clock).await;
-    furnish(&engine, Watched::Group(GroupName::parse("import 7").unwrap())).await;
+    set_up(&engine, Watched::Group(GroupName::parse("import 7").unwrap())).await;
     let worker = register(&engine).await;
     put(&engine, 1).await;
     let claimed = claim_one(&engine, worker).await;
@@ -23,13 +23,13 @@ async fn what_is_completed_in_sql_holds_the_trigger_until_the_commit_and_then_ma
     let done: bool = rolled_back.query_one(&complete, &[&id, &token]).await.unwrap().get(0);
     assert!(done);
     rolled_back.rollback().await.unwrap();
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 0, "it did not happen");
+    assert_eq!(evaluate_all(&engine, &clock).await, 0, "the end was rolled back");
     let open = client.transaction().await.unwrap();
     let done: bool = open.query_one(&complete, &[&id, &token]).await.unwrap().get(0);
     assert!(done);
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 0, "it has not happened yet");
+    assert_eq!(evaluate_all(&engine, &clock).await, 0, "the end is not committed yet");
     open.commit().await.unwrap();
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 1);
+    assert_eq!(evaluate_all(&engine, &clock).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,20 +37,20 @@ async fn a_job_put_in_by_an_open_transaction_does_not_hold_the_trigger_and_its_o
     let (store, clock) = (Store::postgres(), clock());
     let Store::Postgres(url, schema) = &store else { panic!("it is PostgreSQL") };
     let engine = store.open(&clock).await;
-    furnish(&engine, Watched::Group(GroupName::parse("import 7").unwrap())).await;
+    set_up(&engine, Watched::Group(GroupName::parse("import 7").unwrap())).await;
     let worker = register(&engine).await;
     put(&engine, 1).await;
     let claimed = claim_one(&engine, worker).await;
     let (mut client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     let open = client.transaction().await.unwrap();
-    let put_in = format!("SELECT {schema}.enqueue('work', job_group => 'import 7', run_at => '2027-01-01')");
-    open.query_one(&put_in, &[]).await.unwrap();
+    let enqueue = format!("SELECT {schema}.enqueue('work', job_group => 'import 7', run_at => '2027-01-01')");
+    open.query_one(&enqueue, &[]).await.unwrap();
     crate::place::succeed(&engine, claimed).await;
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 1, "nobody sees what is not committed");
+    assert_eq!(evaluate_all(&engine, &clock).await, 1, "no session sees an uncommitted end");
     open.commit().await.unwrap();
     let claimed = claim_one(&engine, worker).await;
     crate::place::succeed(&engine, claimed).await;
-    assert_eq!(look_until_nothing_is_marked(&engine, &clock).await, 1);
+    assert_eq!(evaluate_all(&engine, &clock).await, 1);
     assert_eq!(engine.info().name, "postgres");
 }

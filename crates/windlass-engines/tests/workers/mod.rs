@@ -1,6 +1,7 @@
-//! Producers, workers and a rescuer who believe what an engine says and write down what they do, so that the checker of
-//! histories can tell whether it was true. An error that says *nothing was written* is taken at its word; one that says
-//! *unknown* is asked about. Several test programs take this folder in, each with engines of its own.
+//! Producers, workers and a rescuer that trust an engine's answers and record what they do, so that the
+//! history checker can judge whether the answers were true. An error that says *nothing was written* is
+//! trusted; one that says *unknown* leads to a query. Several test programs include this folder, each with
+//! engines of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,25 +29,25 @@ use surely::enqueue_surely;
 use words::{bits, card, kind, request};
 use worker::Worker;
 
-/// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait, sufficient for a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The rescuer looks this often.
+/// How often the rescuer scans.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// Everybody who works on one store.
+/// The producers, workers and rescuers of one store.
 pub(crate) struct Workers {
     pub(crate) shared_ledger: Arc<SharedLedger>,
-    /// So long a worker works on what one claim brought.
+    /// How long a worker works on the jobs of one claim.
     pub(crate) lasts: Duration,
-    /// Whether one of three jobs has a key, its own.
+    /// Whether one of three jobs has a key of its own.
     pub(crate) has_keys: bool,
     lease: Duration,
     stop_producing: Arc<AtomicBool>,
     stop_working: Arc<AtomicBool>,
     producers: JoinSet<()>,
     others: JoinSet<()>,
-    put_in: watch::Sender<u64>,
+    enqueued: watch::Sender<u64>,
 }
 
 impl Workers {
@@ -54,7 +55,7 @@ impl Workers {
         Self::with(SharedLedger::begin(), lease)
     }
 
-    /// A crew that writes into a book of others.
+    /// Creates workers that write to a shared ledger.
     pub(crate) fn with(shared_ledger: SharedLedger, lease: Duration) -> Self {
         Self {
             shared_ledger: Arc::new(shared_ledger),
@@ -65,14 +66,14 @@ impl Workers {
             stop_working: Arc::default(),
             producers: JoinSet::new(),
             others: JoinSet::new(),
-            put_in: watch::Sender::new(0),
+            enqueued: watch::Sender::new(0),
         }
     }
 
-    /// Puts jobs in, one after the other, each a little later than the one before.
+    /// Starts a producer that enqueues jobs one after the other, each a little later than the one before.
     pub(crate) fn producer(&mut self, engine: Arc<dyn Engine>, pace: Duration) {
         let shared_ledger = Arc::clone(&self.shared_ledger);
-        let (stop, put_in, name) = (Arc::clone(&self.stop_producing), self.put_in.clone(), bits());
+        let (stop, enqueued, name) = (Arc::clone(&self.stop_producing), self.enqueued.clone(), bits());
         let has_keys = self.has_keys;
         self.producers.spawn(async move {
             for n in 0_u64.. {
@@ -81,9 +82,9 @@ impl Workers {
                 }
                 let uid = Uid(format!("{name:x}/{n}"));
                 let key = (has_keys && n % 3 == 0).then(|| KeyClaim::new(Key::parse(&uid.0).unwrap()));
-                put_in_and_note(&*engine, &shared_ledger, uid, key).await;
-                put_in.send_modify(|count| *count += 1);
-                // may sleep: this is the pace at which jobs come in.
+                enqueue_and_note(&*engine, &shared_ledger, uid, key).await;
+                enqueued.send_modify(|count| *count += 1);
+                // may sleep: this is the pace of the enqueues.
                 tokio::time::sleep(pace).await;
             }
         });
@@ -106,63 +107,63 @@ impl Workers {
             let pace = WatchPace { heartbeat: SWEEP, sweep: SWEEP };
             let (mut watch, mut last, mut own) = (LeaseWatch::new(pace), Instant::now(), None);
             while !stop.load(Ordering::SeqCst) {
-                // may sleep: this is how often the rescuer looks.
+                // may sleep: this is how often the rescuer scans.
                 tokio::time::sleep(SWEEP).await;
                 own = still_registered(&*engine, own, lease).await;
                 let Some(me) = own else { continue };
                 let Ok(seen) = engine.workers().await else { continue };
                 let silent = watch.observe(Own { worker: me, failed: 0 }, &seen, last.elapsed());
                 last = Instant::now();
-                // What failed is tried again with the next look.
+                // A failed call is repeated by the next scan.
                 let _ = engine.rescue(RescueRequest { silent, crashes_max: CRASHES_MAX, limit: 100 }).await;
                 let _ = engine.sweep(100).await;
             }
         });
     }
 
-    /// How many were put in so far, or refused.
-    pub(crate) fn put_in(&self) -> u64 {
-        *self.put_in.borrow()
+    /// Returns how many jobs were enqueued so far, or refused.
+    pub(crate) fn enqueued(&self) -> u64 {
+        *self.enqueued.borrow()
     }
 
-    /// Waits until so many more jobs were put in, so that the next fault hits something.
+    /// Waits until this number of further jobs were enqueued, so that the next fault hits something.
     pub(crate) async fn let_work(&self, jobs: u64) {
-        let enough = self.put_in() + jobs;
-        let mut put_in = self.put_in.subscribe();
-        let waited = tokio::time::timeout(PATIENCE, put_in.wait_for(|count| *count >= enough)).await;
-        assert!(waited.is_ok(), "expected jobs to be put in again after a fault");
+        let enough = self.enqueued() + jobs;
+        let mut enqueued = self.enqueued.subscribe();
+        let waited = tokio::time::timeout(WAIT_MAX, enqueued.wait_for(|count| *count >= enough)).await;
+        assert!(waited.is_ok(), "expected jobs to be enqueued again after a fault");
     }
 
-    /// Lets the producers end, waits until nothing is left to do, and gives what happened. `and_then` ends those who do
-    /// not belong to the crew.
+    /// Stops the producers, waits until no work is left, and returns the history. `and_then` ends the
+    /// workers that are not part of this value.
     pub(crate) async fn end(self, engine: &dyn Engine, and_then: impl FnOnce()) -> History {
         let mut history = self.rest(engine, and_then).await.read();
         history.entries.extend(finals(engine).await);
         history
     }
 
-    /// The same, and gives what was written down.
+    /// Stops the producers and waits like [`end`](Self::end), and returns the ledger.
     pub(crate) async fn rest(mut self, engine: &dyn Engine, and_then: impl FnOnce()) -> Arc<SharedLedger> {
         self.stop_producing.store(true, Ordering::SeqCst);
         while let Some(ended) = self.producers.join_next().await {
-            ended.expect("a producer ends well");
+            ended.expect("a producer ends without a panic");
         }
         drain(engine).await;
         and_then();
         self.stop_working.store(true, Ordering::SeqCst);
         while let Some(ended) = self.others.join_next().await {
-            ended.expect("a worker ends well");
+            ended.expect("a worker ends without a panic");
         }
         self.shared_ledger
     }
 }
 
-/// What a store says of its jobs in the end.
+/// Dumps the jobs of a store at the end.
 pub(crate) async fn finals(engine: &dyn Engine) -> Vec<Entry> {
     dump(engine, |record| record.job.payload.decode().ok()).await.expect("the store is up")
 }
 
-/// Waits until nothing is left, for as long as it gets less.
+/// Waits until no job is left, for as long as the number of jobs falls.
 async fn drain(engine: &dyn Engine) {
     let (mut since, mut least) = (Instant::now(), u64::MAX);
     loop {
@@ -172,13 +173,14 @@ async fn drain(engine: &dyn Engine) {
             Ok(left) if left < least => (since, least) = (Instant::now(), left),
             _ => {}
         }
-        assert!(since.elapsed() < PATIENCE, "expected everything to end, got {left:?}");
-        // may sleep: there is no signal for the end of everything.
+        assert!(since.elapsed() < WAIT_MAX, "expected everything to end, got {left:?}");
+        // may sleep: there is no signal for the end of all jobs.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Shows that the rescuer lives: it believes in the silence of others only while it is heard itself.
+/// Renews the rescuer's own heartbeat: it trusts the silence of other workers only while its own heartbeats
+/// arrive.
 async fn still_registered(engine: &dyn Engine, own: Option<WorkerId>, lease: Duration) -> Option<WorkerId> {
     let Some(worker) = own else {
         let worker = WorkerId::from_random(bits());
@@ -189,12 +191,17 @@ async fn still_registered(engine: &dyn Engine, own: Option<WorkerId>, lease: Dur
     if matches!(beat, Ok(Liveness::Dead)) { None } else { Some(worker) }
 }
 
-async fn put_in_and_note(engine: &dyn Engine, shared_ledger: &SharedLedger, uid: Uid, key: Option<KeyClaim>) {
+async fn enqueue_and_note(
+    engine: &dyn Engine,
+    shared_ledger: &SharedLedger,
+    uid: Uid,
+    key: Option<KeyClaim>,
+) {
     shared_ledger.note(Event::Invoke { uid: uid.clone(), due: None });
     let job = NewJob { key, ..NewJob::new(kind(), Payload::encode(&uid).unwrap()) };
     match enqueue_surely(engine, request(vec![job])).await {
         Ok(answers) => {
-            let job = answers[0].job().expect("jobs are taken, and nobody else has their keys");
+            let job = answers[0].job().expect("jobs are accepted, and no other job has their keys");
             shared_ledger.note(Event::Acknowledged { uid, job });
         }
         Err(_) => shared_ledger.note(Event::Refused { uid }),

@@ -1,4 +1,4 @@
-//! Rounds of rolling_up, and what they left.
+//! Rounds of rolling up, and their results.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use windlass_core::rollups::{
 
 use super::words::{kind, queue};
 
-/// Appends that so many attempts were begun.
+/// Appends a sample in which this number of attempts were begun.
 pub(crate) async fn append(engine: &dyn Engine, started: u64) {
     let mut waits = Histogram::default();
     (0..started).for_each(|n| waits.record(Duration::from_millis(n * n)));
@@ -20,7 +20,7 @@ pub(crate) async fn append(engine: &dyn Engine, started: u64) {
     engine.append_samples(&Sample::parts(Duration::ZERO, &[seen])).await.unwrap();
 }
 
-/// Folds what there is, if there is something.
+/// Rolls up all samples, if there are some.
 pub(crate) async fn roll_up_all(engine: &dyn Engine) {
     while let Some(roll_up) = roll_up(engine.rollup_input(100).await.unwrap()) {
         let kept = engine.rollups_of(&roll_up.keys()).await.unwrap();
@@ -33,7 +33,7 @@ pub(crate) async fn read(engine: &dyn Engine) -> RollupsRead {
     engine.rollups(&RollupsRequest::between(Timestamp::EPOCH, far)).await.unwrap()
 }
 
-/// All that was booked.
+/// Sums all rollups.
 pub(crate) async fn booked(engine: &dyn Engine) -> Tally {
     let (read, mut all) = (read(engine).await, Tally::default());
     assert!(read.damaged.is_empty(), "{read:?}");
@@ -41,7 +41,7 @@ pub(crate) async fn booked(engine: &dyn Engine) -> Tally {
     all
 }
 
-/// Two rows, of which a test damages the first.
+/// Stores two rows, of which a test damages the first.
 pub(crate) async fn keep_two(engine: &dyn Engine) {
     let row = |minute| Rollup {
         key: RollupKey { minute: Minute::from_number(minute), queue: queue(), job_type: kind() },
@@ -57,7 +57,8 @@ pub(crate) async fn keep_two(engine: &dyn Engine) {
     assert_eq!(engine.apply_rollup(&change).await.unwrap(), RollupOutcome::Done);
 }
 
-/// The first row cannot be read: that is told, the other is there, and what is booked there begins anew.
+/// Asserts that the first row cannot be read: it is reported, the other row is there, and the sum of the
+/// damaged row begins anew.
 pub(crate) async fn assert_first_is_damaged(engine: &dyn Engine) {
     let told = read(engine).await;
     assert_eq!((told.rows.len(), told.damaged.len()), (1, 1), "{told:?}");

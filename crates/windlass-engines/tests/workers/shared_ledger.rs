@@ -1,4 +1,5 @@
-//! What everybody writes down: a file outside the store, to which other processes append as well.
+//! The ledger of all producers and workers: a file outside the store, to which other processes append as
+//! well.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +14,7 @@ pub(crate) struct SharedLedger {
     /// Locked while a line is written, so that the order of lines is the order of their times.
     ledger: Mutex<Ledger>,
     pub(crate) path: PathBuf,
-    /// Goes with the book of whoever began it.
+    /// Removed with the ledger of the process that created it.
     _folder: Option<TempDir>,
 }
 
@@ -24,7 +25,7 @@ impl SharedLedger {
         Self { _folder: Some(folder), ..shared_ledger }
     }
 
-    /// A book that another process has begun.
+    /// Opens a ledger that another process has created.
     pub(crate) fn open(path: &Path) -> Self {
         Self {
             ledger: Mutex::new(Ledger::open(path).expect("the folder is ours")),
@@ -33,7 +34,7 @@ impl SharedLedger {
         }
     }
 
-    /// By the clock that all processes of this machine share.
+    /// Returns the time by the clock that all processes of this machine share.
     pub(crate) fn now(&self) -> Timestamp {
         SystemClock.now()
     }
@@ -43,7 +44,7 @@ impl SharedLedger {
         ledger.append(self.now(), event).expect("the folder is ours");
     }
 
-    /// Does something bad to everybody, and writes down how long it lasted.
+    /// Injects a fault into all workers, and records how long it lasted.
     pub(crate) fn fault<T>(&self, kind: FaultKind, act: impl FnOnce() -> T) -> T {
         let from = self.now();
         let done = act();
@@ -51,7 +52,7 @@ impl SharedLedger {
         done
     }
 
-    /// Something bad was done to a worker, or to everybody, from then until now.
+    /// Records a fault of one worker, or of all workers, from then until now.
     pub(crate) fn note_fault(&self, kind: FaultKind, target: Option<String>, from: Timestamp) {
         self.note_fault_until(kind, target, from, self.now());
     }
@@ -67,7 +68,7 @@ impl SharedLedger {
         ledger.append(from, Event::Fault { kind, target, until: Some(until) }).expect("the folder is ours");
     }
 
-    /// All that was written, by everybody.
+    /// Reads all lines, of all processes.
     pub(crate) fn read(&self) -> History {
         History::read(&self.path).expect("the folder is ours")
     }

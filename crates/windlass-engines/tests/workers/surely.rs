@@ -1,4 +1,4 @@
-//! Callers who take an error at its word if it says that *nothing was written*, and ask again if it says *unknown*.
+//! Calls that trust an error that says *nothing was written*, and query again if it says *unknown*.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest};
 use windlass_core::error::EngineError;
 use windlass_core::settle::{Settled, Settlement};
 
-/// After a failure a call is made again so much later.
+/// The delay before a failed call is repeated.
 pub(crate) const AGAIN: Duration = Duration::from_millis(10);
 
-/// No fault that passes lasts this long, on whatever machine.
+/// The longest duration of a passing fault, on however busy a machine.
 const LASTS_MAX: Duration = Duration::from_secs(180);
 
-/// Waits a little. An error that no waiting mends is a fault of the engine.
+/// Waits a little. An error that no waiting fixes is a fault of the engine.
 pub(crate) async fn after(error: &EngineError) {
     assert!(error.is_passing(), "expected an error that passes, got {error:?}");
-    // may sleep: whoever failed does not try again at once.
+    // may sleep: a failed call is not repeated at once.
     tokio::time::sleep(AGAIN).await;
 }
 
-/// An error here means that nothing was written.
+/// Enqueues until there is an answer. An error here means that nothing was written.
 pub(crate) async fn enqueue_surely(
     engine: &dyn Engine,
     request: EnqueueRequest,
@@ -38,7 +38,7 @@ pub(crate) async fn enqueue_surely(
     }
 }
 
-/// An error here means that nothing was claimed.
+/// Claims until there is an answer. An error here means that nothing was claimed.
 pub(crate) async fn claim_surely(
     engine: &dyn Engine,
     mut request: ClaimRequest,
@@ -54,12 +54,12 @@ pub(crate) async fn claim_surely(
     }
 }
 
-/// A settle is asked again until it is answered, whatever went wrong.
+/// Settles until there is an answer, whichever error occurs.
 pub(crate) async fn settle_surely(engine: &dyn Engine, batch: Vec<Settlement>) -> Vec<Settled> {
     at_last(|| engine.settle(batch.clone())).await
 }
 
-/// The answer to a call that may be made again and again, whatever went wrong before it came.
+/// Returns the answer to a call that may be repeated, whichever error occurred before it.
 pub(crate) async fn at_last<T, F>(call: impl Fn() -> F) -> T
 where
     F: Future<Output = Result<T, EngineError>>,

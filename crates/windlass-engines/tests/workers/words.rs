@@ -1,4 +1,4 @@
-//! One queue, one type, and what is said about them.
+//! One queue, one type, and constructors for them.
 
 use std::time::Duration;
 

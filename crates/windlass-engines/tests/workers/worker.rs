@@ -1,4 +1,5 @@
-//! A worker that claims, runs, settles, and writes down each step before it does it or after it has learnt of it.
+//! A worker that claims, runs, settles, and records each step before it does it or after it has learnt of
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,20 +17,20 @@ use super::shared_ledger::SharedLedger;
 use super::surely::{AGAIN, after, claim_surely, settle_surely};
 use super::words::{bits, card, claim_request};
 
-/// So long it works on a job that was taken back from another worker, which may come back in the middle.
+/// How long it works on a job that was taken back from another worker, which may come back in the middle.
 const SUSPECT_LASTS: Duration = Duration::from_millis(200);
 
 pub(crate) struct Worker {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) shared_ledger: Arc<SharedLedger>,
     pub(crate) lease: Duration,
-    /// So long it works on what one claim brought.
+    /// How long it works on the jobs of one claim.
     pub(crate) lasts: Duration,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl Worker {
-    /// Until it is told to stop. One that is told that it is dead comes back under another identity.
+    /// Works until it is stopped. If it learns that it is dead, it continues under another identity.
     pub(crate) async fn run(self) {
         while !self.stop.load(Ordering::SeqCst) {
             let Some(me) = self.register().await else { continue };
@@ -49,7 +50,7 @@ impl Worker {
         registered.ok().map(|()| me)
     }
 
-    /// Until it is told that it is dead, or to stop.
+    /// Works until it learns that it is dead, or is stopped.
     async fn live(&self, me: WorkerId) {
         let mut suspect_due = false;
         while !self.stop.load(Ordering::SeqCst) {
@@ -96,7 +97,7 @@ impl Worker {
         }
     }
 
-    /// One in ten fails and is tried again.
+    /// Creates the end of an attempt: one in ten fails and is retried.
     fn end(&self, claimed: Claimed, uid: &Uid) -> Settlement {
         let (outcome, transition) = if fastrand::u8(..10) == 0 && claimed.job.counters.failures < 3 {
             let error = JobError::new(ErrorKind::Failed, "oops");
@@ -111,7 +112,7 @@ impl Worker {
 
 async fn beat(engine: Arc<dyn Engine>, worker: WorkerId, lease: Duration) {
     loop {
-        // may sleep: this is how often a heart beats.
+        // may sleep: this is the interval of heartbeats.
         tokio::time::sleep(lease / 5).await;
         if let Ok(Liveness::Dead) = engine.extend(Heartbeat { worker, lease, idle: false }).await {
             return;

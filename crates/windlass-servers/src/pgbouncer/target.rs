@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_no_url_of_a_server_is_refused_with_the_shape_that_is_expected() {
-        for wrong in ["redis://a@b/c", "postgres://nobody", "postgres://a@b:many/c", ""] {
+        for wrong in ["redis://a@b/c", "postgres://me", "postgres://a@b:many/c", ""] {
             let failure = Target::read(wrong).unwrap_err();
             let cause = std::error::Error::source(&failure).unwrap().to_string();
             assert!(cause.contains(SHAPE), "{wrong}: {cause}");

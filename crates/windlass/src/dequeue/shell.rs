@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::duties::prepare::Prepared;
 use crate::duties::shell::DutiesThread;
 use crate::handler::Context;
-use crate::rollups::shell::{StatsFlusher, TELL_GRACE};
+use crate::rollups::shell::{STATS_FLUSH_GRACE, StatsFlusher};
 use crate::worker::WorkerOptions;
 use crate::worker::controls::Controls;
 use crate::worker::heartbeat::{HeartThread, Identity};
@@ -84,7 +84,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
     let pool = Pool::new(settings, worker, quarantine, Box::new(random::claim_token));
     let depth = options
         .maintenance
-        .then(|| tokio::spawn(maintenance::depth::keep_looking(Arc::clone(&engine), mailbox)));
+        .then(|| tokio::spawn(maintenance::depth::watch_depth(Arc::clone(&engine), mailbox)));
     let shell = Shell {
         pool: pool.without_prefetch(),
         engine,
@@ -129,7 +129,7 @@ impl Shell {
         self.newcomers.close();
         self.waiters.clear();
         if let Some(stats_flusher) = self.stats_flusher.take() {
-            let _ = tokio::time::timeout(TELL_GRACE, stats_flusher.end()).await;
+            let _ = tokio::time::timeout(STATS_FLUSH_GRACE, stats_flusher.end()).await;
         }
         if let Some(mut duties) = self.duties.take() {
             duties.stop().await;

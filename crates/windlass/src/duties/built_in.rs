@@ -29,7 +29,7 @@ use crate::schedules::duty::ScheduleDuty;
 use crate::schedules::shell::fire_for_a_while;
 use crate::store;
 use crate::triggers::duty::TriggerDuty;
-use crate::triggers::shell::look_for_a_while;
+use crate::triggers::shell::evaluate_for_a_while;
 use crate::worker::Moment;
 
 /// Takes back the jobs of dead workers.
@@ -142,7 +142,7 @@ pub(crate) fn evaluate_triggers(
 ) -> Task {
     let duty = Arc::new(TriggerDuty::new(Arc::clone(engine), alerts));
     task(TRIGGERS, FIRE_AGAIN_AFTER, coordination, move |context| {
-        look_for_a_while(Arc::clone(&duty), context)
+        evaluate_for_a_while(Arc::clone(&duty), context)
     })
 }
 
@@ -194,7 +194,7 @@ fn gates_task(gates: GateOpener, coordination: Coordination) -> Task {
 
 /// Refuses a mode of maintenance that this engine does not have, and a rotation that is shorter than the
 /// longest interval of these duties.
-pub(crate) fn check_manner(coordination: Coordination, modes: DutyModes) -> Result<(), EngineError> {
+pub(crate) fn check_coordination(coordination: Coordination, modes: DutyModes) -> Result<(), EngineError> {
     let Coordination { mode, rotation } = coordination;
     DutySpec { name: rescue(), interval: MAINTENANCE_ROTATION_MIN, mode, rotation }.check(modes)
 }
@@ -244,10 +244,10 @@ impl Runs {
         let (mut next, began) = (Some(first), self.clock.now());
         let may_go_on = || !context.is_stopped() && self.clock.now().saturating_sub(began) < RUN_FOR_MAX;
         while let Some(ask) = next.filter(|_| may_go_on()) {
-            let heard = self.put(&ask).await?;
-            context.did(heard.items());
+            let reply = self.send(&ask).await?;
+            context.did(reply.items());
             let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
-            next = observer.next(&ask, &heard.answer(), role, self.clock.now());
+            next = observer.next(&ask, &reply.answer(), role, self.clock.now());
         }
         Ok(())
     }
@@ -267,42 +267,42 @@ impl Runs {
         Ok(())
     }
 
-    async fn put(&self, ask: &Ask) -> Result<Heard, EngineError> {
+    async fn send(&self, ask: &Ask) -> Result<Reply, EngineError> {
         let engine = &self.engine;
         Ok(match ask.clone() {
             Ask::Look => {
                 let workers = store::call(engine, |engine| async move { engine.workers().await }).await?;
                 let own = self.mailbox.own().expect("duties begin after the answer to the first heartbeat");
-                Heard::Workers(workers, own)
+                Reply::Workers(workers, own)
             }
             Ask::Rescue(request) => {
                 let rescued =
                     store::call(engine, |engine| async move { engine.rescue(request).await }).await?;
                 report(&rescued);
-                Heard::Rescued(rescued)
+                Reply::Rescued(rescued)
             }
             Ask::Sweep => {
                 let sweep =
                     |engine: Arc<dyn Engine>| async move { engine.sweep(MAINTENANCE_BATCH_MAX).await };
-                Heard::Done(store::call(engine, sweep).await?)
+                Reply::Done(store::call(engine, sweep).await?)
             }
             Ask::Prune => {
                 let prune =
                     |engine: Arc<dyn Engine>| async move { engine.prune(MAINTENANCE_BATCH_MAX).await };
-                Heard::Done(store::call(engine, prune).await?)
+                Reply::Done(store::call(engine, prune).await?)
             }
         })
     }
 }
 
 /// The store's answer to a request.
-enum Heard {
+enum Reply {
     Workers(Vec<WorkerSighting>, Own),
     Rescued(Rescued),
     Done(BatchDone),
 }
 
-impl Heard {
+impl Reply {
     fn answer(&self) -> Answer<'_> {
         match self {
             Self::Workers(workers, own) => Answer::Workers(workers, *own),

@@ -59,10 +59,10 @@ impl DutyContext {
         self.0.fence.as_ref()
     }
 
-    /// Queries the store whether the term still holds. In modes without leases it returns what this process
-    /// knows: a run under a lock no longer leads once the session has lost the lock, or has not answered
-    /// for so long that it may have lost it. A write after the answer may be late all the same: the fence
-    /// is there for that.
+    /// Returns whether the term still holds, by the store's record. In modes without leases it returns what
+    /// this process knows: a run under a lock no longer leads once the session has lost the lock, or has not
+    /// answered for so long that it may have lost it. A write after the answer may be late all the same: the
+    /// fence is there for that.
     pub async fn still_leads(&self) -> Result<bool, EngineError> {
         if self.is_stopped() {
             return Ok(false);

@@ -118,5 +118,5 @@ pub(crate) fn check_options(options: &WorkerOptions, modes: DutyModes) -> Result
     check(&options.duties, modes)?;
     let coordination =
         Coordination { mode: options.maintenance_mode, rotation: options.maintenance_rotation };
-    built_in::check_manner(coordination, modes)
+    built_in::check_coordination(coordination, modes)
 }

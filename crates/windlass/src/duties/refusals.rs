@@ -19,7 +19,7 @@ pub(super) enum Turn {
 
 impl Refusals {
     /// Takes in an answer. Reports once that refusals begin, and once that they are over.
-    pub(super) fn heard<T>(&self, answer: &Result<T, EngineError>) -> Option<Turn> {
+    pub(super) fn observe<T>(&self, answer: &Result<T, EngineError>) -> Option<Turn> {
         match answer {
             Ok(_) => self.0.swap(false, Ordering::SeqCst).then_some(Turn::IsOver),
             Err(error) if error.is_passing() => None,
@@ -37,11 +37,11 @@ mod tests {
         let refusals = Refusals::default();
         let refused = || Err::<(), _>(EngineError::Unusable { why: "no rights".to_owned() });
         let away = || Err::<(), _>(EngineError::Unavailable { why: "the store is away".to_owned() });
-        assert_eq!(refusals.heard(&Ok(())), None);
-        assert_eq!(refusals.heard(&away()), None, "the store comes back");
-        assert_eq!(refusals.heard(&refused()), Some(Turn::Begins));
-        assert_eq!((refusals.heard(&refused()), refusals.heard(&away())), (None, None));
-        assert_eq!(refusals.heard(&Ok(())), Some(Turn::IsOver));
-        assert_eq!((refusals.heard(&Ok(())), refusals.heard(&refused())), (None, Some(Turn::Begins)));
+        assert_eq!(refusals.observe(&Ok(())), None);
+        assert_eq!(refusals.observe(&away()), None, "the store comes back");
+        assert_eq!(refusals.observe(&refused()), Some(Turn::Begins));
+        assert_eq!((refusals.observe(&refused()), refusals.observe(&away())), (None, None));
+        assert_eq!(refusals.observe(&Ok(())), Some(Turn::IsOver));
+        assert_eq!((refusals.observe(&Ok(())), refusals.observe(&refused())), (None, Some(Turn::Begins)));
     }
 }

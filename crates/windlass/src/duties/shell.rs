@@ -68,7 +68,7 @@ impl DutiesThread {
             .spawn(move || {
                 match tokio::runtime::Builder::new_current_thread().enable_time().build() {
                     Ok(runtime) => runtime.block_on(shell.run()),
-                    Err(error) => tracing::error!(%error, "no duties: their runtime cannot be made"),
+                    Err(error) => tracing::error!(%error, "creating the runtime of the duties failed; this process does no duties"),
                 }
                 let _ = ended_tx.send(());
             })
@@ -115,7 +115,7 @@ pub(crate) struct Shell {
     mailbox: Mailbox,
     application: Handle,
     clock: BootClock,
-    told: mpsc::Sender<DutyStatusEvent>,
+    events_tx: mpsc::Sender<DutyStatusEvent>,
     events: mpsc::Receiver<DutyStatusEvent>,
     runs: BTreeMap<DutyName, (RunId, Run)>,
     refused: Refused,
@@ -133,7 +133,7 @@ impl Shell {
         mailbox: Mailbox,
         alerts: Alerts,
     ) -> Self {
-        let (told, events) = mpsc::channel(ANSWERS_MAX);
+        let (events_tx, events) = mpsc::channel(ANSWERS_MAX);
         Self {
             engine,
             client,
@@ -142,7 +142,7 @@ impl Shell {
             mailbox,
             application: Handle::current(),
             clock: BootClock::start(),
-            told,
+            events_tx,
             events,
             runs: BTreeMap::new(),
             refused: Refused::default(),
@@ -160,7 +160,7 @@ impl Shell {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.mailbox.came() => {}
-                Some(event) = self.events.recv() => self.tell(&mut duty_status, event),
+                Some(event) = self.events.recv() => self.take_in(&mut duty_status, event),
             }
         }
         self.leave(duty_status).await;
@@ -203,16 +203,16 @@ impl Shell {
         }
         if let Some(HeardHeartbeat { worker, members, store_now, at }) = mail.heartbeat_answer {
             let store_now = store_now.plus(at.elapsed());
-            self.tell(duty_status, DutyStatusEvent::HeartbeatAnswer { worker, members, store_now });
+            self.take_in(duty_status, DutyStatusEvent::HeartbeatAnswer { worker, members, store_now });
         }
         for duty in mail.hints {
-            self.tell(duty_status, DutyStatusEvent::Hint(duty));
+            self.take_in(duty_status, DutyStatusEvent::Hint(duty));
         }
         if mail.hint_of_anything {
-            self.tell(duty_status, DutyStatusEvent::HintOfAnything);
+            self.take_in(duty_status, DutyStatusEvent::HintOfAnything);
         }
         while let Ok(event) = self.events.try_recv() {
-            self.tell(duty_status, event);
+            self.take_in(duty_status, event);
         }
         while self.releases.try_join_next().is_some() {}
         for effect in duty_status.effects(self.clock.now(), random::term_id()) {
@@ -221,11 +221,11 @@ impl Shell {
         true
     }
 
-    fn tell(&mut self, duty_status: &mut DutyStatus, event: DutyStatusEvent) {
+    fn take_in(&mut self, duty_status: &mut DutyStatus, event: DutyStatusEvent) {
         // These events may release a lease, with the notes of its run; and each heartbeat is a time to note
         // the progress of runs.
         if matches!(event, DutyStatusEvent::Renewed(..) | DutyStatusEvent::Stop) {
-            self.tell_of_runs(duty_status);
+            self.report_runs(duty_status);
         }
         if let DutyStatusEvent::Ended(duty, run, _) = &event
             && self.runs.get(duty).is_some_and(|(current, _)| current == run)
@@ -237,7 +237,7 @@ impl Shell {
         }
     }
 
-    fn tell_of_runs(&self, duty_status: &mut DutyStatus) {
+    fn report_runs(&self, duty_status: &mut DutyStatus) {
         for (duty, (id, run)) in &self.runs {
             let so_far = DutyStatusEvent::UnderWay(duty.clone(), *id, run.context.report(Ok(())));
             // An interim report has no effects.
@@ -299,10 +299,11 @@ impl Shell {
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
         Fut: Future<Output = windlass_core::engine::Result<T>> + Send + 'static,
     {
-        let (engine, told, refusals) = (Arc::clone(&self.engine), self.told.clone(), Arc::clone(refusals));
+        let (engine, events_tx, refusals) =
+            (Arc::clone(&self.engine), self.events_tx.clone(), Arc::clone(refusals));
         tokio::spawn(async move {
             let answer = store::call(&engine, call).await;
-            match (refusals.heard(&answer), &answer) {
+            match (refusals.observe(&answer), &answer) {
                 (Some(Turn::Begins), Err(error)) => {
                     tracing::warn!(%error, "the store refuses to answer about leases: this process does no duty until that is fixed");
                 }
@@ -310,7 +311,7 @@ impl Shell {
                 (None, Err(error)) => tracing::debug!(%error, "the store did not answer about leases"),
                 (None, Ok(_)) => {}
             }
-            let _ = told.send(event(answer)).await;
+            let _ = events_tx.send(event(answer)).await;
         });
     }
 
@@ -338,7 +339,7 @@ impl Shell {
             false => self.application.spawn(started),
         };
         let abort = running.abort_handle();
-        let (told, of_run, name) = (self.told.clone(), context.clone(), duty.clone());
+        let (events_tx, of_run, name) = (self.events_tx.clone(), context.clone(), duty.clone());
         tokio::spawn(async move {
             let ended = running.await.unwrap_or_else(|error| {
                 Err(match error.is_panic() {
@@ -349,7 +350,7 @@ impl Shell {
             if let Err(error) = &ended {
                 tracing::warn!(duty = %name, error, "a run of a duty failed; it runs again after its interval");
             }
-            let _ = told.send(DutyStatusEvent::Ended(name, id, of_run.report(ended))).await;
+            let _ = events_tx.send(DutyStatusEvent::Ended(name, id, of_run.report(ended))).await;
         });
         self.runs.insert(duty, (id, Run { context, abort }));
     }
@@ -372,16 +373,16 @@ impl Shell {
         let deadline = tokio::time::Instant::now() + LEAVE_WITHIN;
         // A run that has just ended was done.
         while let Ok(event) = self.events.try_recv() {
-            self.tell(&mut duty_status, event);
+            self.take_in(&mut duty_status, event);
         }
-        self.tell(&mut duty_status, DutyStatusEvent::Stop);
+        self.take_in(&mut duty_status, DutyStatusEvent::Stop);
         let standing = self.mailbox.standing();
         standing.leads.store(false, Ordering::SeqCst);
         standing.stands_by.store(false, Ordering::SeqCst);
         while duty_status.is_waiting() || duty_status.is_running() || !self.releases.is_empty() {
             tokio::select! {
                 () = tokio::time::sleep_until(deadline) => break,
-                Some(event) = self.events.recv() => self.tell(&mut duty_status, event),
+                Some(event) = self.events.recv() => self.take_in(&mut duty_status, event),
                 Some(_) = self.releases.join_next() => {}
             }
         }

@@ -154,11 +154,11 @@ impl DutyStatus {
         };
         let lease_client = LeaseClient::new(of_mode(DutyMode::Lease), timing, membership, now);
         let locks = Locks::new(of_mode(DutyMode::AdvisoryLock), timing, ring_position, now);
-        let entry = |entry: Entry| {
+        let named = |entry: Entry| {
             let ring_position = if entry.at_once { 0 } else { ring_position };
             (entry.spec.name.clone(), DutyEntry::new(entry.spec, ring_position, now))
         };
-        let duties = entries.into_iter().map(entry).collect();
+        let duties = entries.into_iter().map(named).collect();
         let mut duty_status = Self {
             worker,
             lease_client,
@@ -180,7 +180,7 @@ impl DutyStatus {
                 if worker != self.worker {
                     self.give_all_back(now, &mut out);
                 }
-                self.heard(worker, members, store_now, now);
+                self.heartbeat_answered(worker, members, store_now, now);
             }
             DutyStatusEvent::Taken(call, answer) => {
                 let effects = self.lease_client.tried(call, answer, now);
@@ -252,7 +252,13 @@ impl DutyStatus {
         self.duties.values().any(|entry| entry.runner.is_running())
     }
 
-    fn heard(&mut self, worker: WorkerId, members: MemberCount, store_now: Timestamp, now: Moment) {
+    fn heartbeat_answered(
+        &mut self,
+        worker: WorkerId,
+        members: MemberCount,
+        store_now: Timestamp,
+        now: Moment,
+    ) {
         (self.worker, self.live, self.store_clock) = (worker, members.live.max(1), (store_now, now));
         self.lease_client.saw(Membership::new(worker, members), now);
         self.look_around();

@@ -196,9 +196,9 @@ impl Batch {
             let request = random::request_id();
             let (jobs, answers): (Vec<_>, Vec<_>) = pending.into_iter().map(|p| (p.job, p.answer)).unzip();
             let outcomes = self.batcher.send(EnqueueRequest { request, jobs }).await;
-            for (answer, outcomes) in answers.into_iter().zip(outcomes) {
+            for (answer, outcome) in answers.into_iter().zip(outcomes) {
                 // A caller that stopped waiting needs no answer.
-                let _ = answer.send(outcomes);
+                let _ = answer.send(outcome);
             }
             // The task that began the batch goes on with its own work, and does not serve the calls that
             // come later.

@@ -1,4 +1,4 @@
-//! How an async function becomes a handler.
+//! Turns an async function into a handler.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ handler!(A1, A2, A3);
 handler!(A1, A2, A3, A4);
 handler!(A1, A2, A3, A4, A5);
 
-/// Hides the types of a handler. A payload that does not decode is an outcome like any other: it must neither
-/// panic nor be tried again, since it will not decode the next time either.
+/// Hides the types of a handler. A payload that does not decode is an outcome like any other: it must
+/// neither panic nor be retried, since it will not decode the next time either.
 pub(super) fn erase<T, S, Args, H>(handler: H, state: S) -> Erased
 where
     T: JobType,

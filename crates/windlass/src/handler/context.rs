@@ -1,4 +1,4 @@
-//! What a handler knows of the job it runs, and what it can do meanwhile.
+//! The context of a handler: what it knows of the job it runs, and what it can do meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ struct Inner {
     control: Arc<JobControl>,
     output: Mutex<String>,
     progress: Arc<ProgressNotes>,
-    /// What was done with platforms, if anything was.
+    /// The handler's calls to platforms, if it made any.
     notes: Mutex<Option<Box<Notes>>>,
 }
 
@@ -45,8 +45,8 @@ impl Context {
         &self.0.claimed.job
     }
 
-    /// The proof of the claim. Pass it on to whatever you write to, so that it can refuse a worker that was
-    /// presumed dead and woke up again.
+    /// The fence of the claim. Pass it on to every system that you write to, so that it can refuse a worker
+    /// that was presumed dead and came back.
     pub fn fence(&self) -> Fence {
         self.0.claimed.fence()
     }
@@ -56,7 +56,7 @@ impl Context {
         self.0.claimed.waited
     }
 
-    /// Writes a line that is kept with the attempt. What goes past the limit is dropped, with a mark.
+    /// Writes a line that is kept with the attempt. Text past the limit is dropped, with a mark.
     pub fn log(&self, line: impl AsRef<str>) {
         let mut output = self.0.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if output.len() < OUTPUT_BYTES_MAX {
@@ -68,10 +68,10 @@ impl Context {
         }
     }
 
-    /// Notes how far the job is. Fails only if the job is no longer this handler's own; then stop.
+    /// Stores the progress of the job. Fails only if the job no longer belongs to this handler; then stop.
     ///
-    /// A store that is away costs nothing: the handler goes on, and the newest note is stored once the store is back,
-    /// or dropped if the handler has ended by then.
+    /// An unavailable store costs nothing: the handler goes on, and the newest note is stored once the
+    /// store is back, or dropped if the handler has ended by then.
     pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), ProgressError> {
         let note = note.map(|note| bounded(note.to_owned(), PROGRESS_BYTES_MAX));
         let progress = Progress { percent: percent.min(100), note };
@@ -83,7 +83,8 @@ impl Context {
         self.0.progress.note(progress, report).await.map_err(|Lost| ProgressError::ClaimLost)
     }
 
-    /// Puts in a follow-up job, which carries this job's correlation id and provenance. Works while the process drains.
+    /// Enqueues a follow-up job, which carries this job's correlation id and provenance. Works while the
+    /// process drains.
     pub fn enqueue<T: JobType>(&self, job: T) -> Enqueue {
         let follow_up = self.0.client.follow_up(job).provenance(self.job().provenance.clone());
         match &self.job().correlation {
@@ -92,7 +93,8 @@ impl Context {
         }
     }
 
-    /// A platform outside, with its circuit breaker in front: `ctx.breaker("shop").call(async { … }).await`.
+    /// A call to an external platform, with its circuit breaker in front: `ctx.breaker("shop").call(async {
+    /// … }).await`.
     pub fn breaker(&self, platform: &str) -> PlatformCall<'_> {
         PlatformCall::new(self, platform)
     }
@@ -101,38 +103,37 @@ impl Context {
         self.0.client.limits()
     }
 
-    /// Notes what was done with a platform.
+    /// Notes a call to a platform.
     pub(super) fn note(&self, change: impl FnOnce(&mut Notes)) {
         let mut notes = self.0.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         change(notes.get_or_insert_default());
     }
 
-    /// What was done with platforms, if anything was.
+    /// Takes the notes about platforms, if there are any.
     pub(crate) fn take_notes(&self) -> Option<Notes> {
         let mut notes = self.0.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         notes.take().map(|notes| *notes)
     }
 
-    /// Whether somebody asked this job to stop.
+    /// Whether this job was asked to stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.control.is_cancelled()
     }
 
-    /// Waits until somebody asks this job to stop.
+    /// Waits until this job is asked to stop.
     pub async fn cancelled(&self) -> JobCancelled {
         self.0.control.cancelled().await;
         JobCancelled
     }
 
-    /// What the handler wrote so far.
+    /// The text that the handler wrote so far.
     pub fn output(&self) -> Option<String> {
         let output = self.0.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         (!output.is_empty()).then(|| output.clone())
     }
 }
 
-/// Somebody asked the job to stop. Return it as an error, or just return: either way the job ends as
-/// cancelled.
+/// The job was asked to stop. Return it as an error, or just return: either way the job ends as cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the job was asked to stop")]
 pub struct JobCancelled;
@@ -143,16 +144,16 @@ async fn report(engine: &Arc<dyn Engine>, fence: Fence, progress: Progress) -> R
     Ok(answers.first().copied().unwrap_or(Settled::Applied))
 }
 
-/// Why progress was not noted.
+/// The reason why progress was not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgressError {
-    /// Another worker owns the job now. Whatever this handler does will be refused.
+    /// Another worker owns the job now. Every write of this handler about the job will be refused.
     #[error("the claim is lost: another worker owns this job now")]
     ClaimLost,
 }
 
-/// How a running handler is told to stop.
+/// The signals that stop a running handler.
 #[derive(Debug, Default)]
 pub(crate) struct JobControl {
     cancelled: AtomicBool,
@@ -187,7 +188,7 @@ impl JobControl {
 
     async fn until(&self, flag: &AtomicBool) {
         loop {
-            // Listening comes before looking, so that a change in between is not missed.
+            // The listener is enabled before the flag is read, so that a change in between is not missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             if flag.load(Ordering::SeqCst) {

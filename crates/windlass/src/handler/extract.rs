@@ -1,12 +1,12 @@
-//! What a handler can take besides its job.
+//! The arguments that a handler can take besides its job.
 
 use windlass_core::job::JobId;
 
 use super::context::Context;
 
-/// Something that a handler can take as an argument.
+/// A value that a handler can take as an argument.
 pub trait FromJob<S>: Sized {
-    /// Takes it from the context or the state.
+    /// Takes the value from the context or the state.
     fn from_job(ctx: &Context, state: &S) -> Self;
 }
 
@@ -44,7 +44,7 @@ impl<S> FromJob<S> for JobId {
     }
 }
 
-/// Which start of the handler this is, counted from 1.
+/// The number of this start of the handler, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt(pub u32);
 

@@ -33,13 +33,13 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 /// A handler whose types are hidden.
 pub(crate) type Erased = Arc<dyn Fn(Context) -> Running + Send + Sync>;
 
-/// What to do around every job, for tracing, pools and tenancy. Hooks run in the order in which they were
-/// added before a handler, and in the opposite order after it.
+/// Code that runs around every job, for tracing, pools and tenancy. Hooks run in the order in which they
+/// were added before a handler, and in the opposite order after it.
 pub trait Hook: Send + Sync + 'static {
-    /// The handler is about to be called.
+    /// Runs before the handler is called.
     fn before(&self, _ctx: &Context) {}
 
-    /// The handler ended, in whatever way.
+    /// Runs after the handler ended, in whatever way.
     fn after(&self, _ctx: &Context, _outcome: &AttemptOutcome) {}
 }
 
@@ -61,7 +61,7 @@ pub trait Hook: Send + Sync + 'static {
 /// let handlers = Handlers::new(Mailer).handle(send_mail);
 /// ```
 ///
-/// A state that is not there is a compile error, not a surprise at run time:
+/// A missing state is a compile error, not a surprise at run time:
 ///
 /// ```compile_fail,E0277
 /// # use serde::{Deserialize, Serialize};
@@ -87,17 +87,17 @@ pub struct Handlers<S = ()> {
 pub(crate) struct Registered {
     pub(crate) spec: TypeSpec,
     pub(crate) handler: Erased,
-    /// The platforms outside that its jobs call.
+    /// The external platforms that its jobs call.
     pub(crate) platforms: Vec<BreakerName>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Handlers<S> {
-    /// No handler yet; every handler can take `state`, or parts of it, with [`State`].
+    /// Creates a set without handlers. Every handler can take `state`, or parts of it, with [`State`].
     pub fn new(state: S) -> Self {
         Self { state, table: BTreeMap::new(), hooks: Vec::new(), problems: Vec::new() }
     }
 
-    /// Adds a handler. Its first argument says which jobs it handles.
+    /// Adds a handler. The type of its first argument decides which jobs it handles.
     #[must_use]
     pub fn handle<T: JobType, Args>(self, handler: impl Handler<T, S, Args>) -> Self {
         self.handle_with(handler, |spec| spec)
@@ -117,8 +117,9 @@ impl<S: Clone + Send + Sync + 'static> Handlers<S> {
         self
     }
 
-    /// Says that jobs of a type call a platform outside. While its circuit breaker is open they wait, at no cost;
-    /// how they end tells whether the platform is well. Call it after the handler was added.
+    /// Declares that jobs of a type call an external platform. While its circuit breaker is open the jobs
+    /// wait, at no cost; the ends of the jobs show whether the platform works. Call it after the handler
+    /// was added.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -190,13 +191,13 @@ impl Table {
     }
 }
 
-/// What is wrong with a set of handlers.
+/// The reason why a set of handlers is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandlersError {
-    /// A type or queue has a name that no store takes.
+    /// The name of a type or queue is invalid.
     #[error(transparent)]
     Name(NameError),
-    /// Two handlers for one type.
+    /// A type has two handlers.
     #[error("expected one handler for job type {0}, got two")]
     Twice(TypeName),
     /// A platform was named for a type that has no handler.

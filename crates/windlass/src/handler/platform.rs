@@ -66,37 +66,37 @@ impl<'a> PlatformCall<'a> {
         self.ctx.note(|notes| notes.unanswered.push((Arc::clone(&platform), allowed)));
         let answer = call.await;
         self.ctx.note(|notes| notes.answered(&platform));
-        tell(self.ctx, &platform, allowed, judge(&answer)).await;
+        report(self.ctx, &platform, allowed, judge(&answer)).await;
         answer.map_err(CallError::Failed)
     }
 
     /// Reports the success of a call that was not made through this type.
     pub async fn succeeded(self) {
-        self.tell(Verdict::Success).await;
+        self.report(Verdict::Success).await;
     }
 
     /// Reports the failure of a call that was not made through this type.
     pub async fn failed(self) {
-        self.tell(Verdict::Failure).await;
+        self.report(Verdict::Failure).await;
     }
 
     /// Reports that the platform was called too often, and when it may be called again. If the handler then
     /// returns an error, the job is retried at that time.
     pub async fn rate_limited(self, retry_after: Option<Duration>) {
-        self.tell(Verdict::RateLimited(retry_after)).await;
+        self.report(Verdict::RateLimited(retry_after)).await;
     }
 
-    async fn tell(self, verdict: Verdict) {
+    async fn report(self, verdict: Verdict) {
         let Ok(name) = self.name else { return };
         let breakers = &self.ctx.limits().breakers;
         let Some(platform) = breakers.platform(&name) else { return };
         // For a job that holds a permit, the answer says so; other jobs need no permit to report a result.
         let allowed = breakers.ask(&platform, self.ctx.fence()).await.unwrap_or(Allowed::ByUs);
-        tell(self.ctx, &platform, allowed, Some(verdict)).await;
+        report(self.ctx, &platform, allowed, Some(verdict)).await;
     }
 }
 
-async fn tell(ctx: &Context, platform: &Arc<Platform>, allowed: Allowed, verdict: Option<Verdict>) {
+async fn report(ctx: &Context, platform: &Arc<Platform>, allowed: Allowed, verdict: Option<Verdict>) {
     let breakers = &ctx.limits().breakers;
     let Some(verdict) = verdict else { return breakers.left(platform, ctx.fence(), allowed).await };
     breakers.ended(platform, ctx.fence(), allowed, verdict).await;

@@ -1,5 +1,6 @@
-//! Progress on its way to the store. A store that is away must cost a handler nothing: the newest note is kept and sent
-//! again until the store takes it or the handler has ended. Only a lost claim is told.
+//! Stores the progress of a handler. An unavailable store must cost a handler nothing: the newest note is
+//! kept and sent again until the store accepts it or the handler has ended. Only a lost claim is reported
+//! to the handler.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,28 +14,28 @@ use windlass_core::settle::Settled;
 use crate::store;
 use crate::worker::backoff::Backoff;
 
-/// A handler waits at most this long for the store to take a note.
+/// The longest time that a handler waits for the store to accept a note.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The progress notes of one attempt: at most one on its way, and the newest behind it.
+/// The progress notes of one attempt: at most one in flight, and the newest behind it.
 #[derive(Debug, Default)]
 pub(super) struct ProgressNotes {
     unsent: Mutex<Unsent>,
-    heard: watch::Sender<Heard>,
+    answers: watch::Sender<Answers>,
 }
 
 #[derive(Debug, Default)]
 struct Unsent {
-    /// The newest note that the store has not taken, with its number.
+    /// The newest note that the store has not accepted, with its number.
     newest: Option<(u64, Progress)>,
     /// The number of the last note.
     last: u64,
     is_sending: bool,
 }
 
-/// What the store has answered so far.
+/// The store's answers so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Heard {
+struct Answers {
     /// Notes up to this number are stored, or were replaced by newer ones.
     up_to: u64,
     is_away: bool,
@@ -52,21 +53,23 @@ impl ProgressNotes {
         F: Fn(Progress) -> Fut + Send + 'static,
         Fut: Future<Output = Result<Settled, EngineError>> + Send + 'static,
     {
-        let mut heard = self.heard.subscribe();
+        let mut answers = self.answers.subscribe();
         let (number, starts) = self.put(progress);
         if starts {
             let notes = Arc::clone(self);
-            // Nobody waits for its end: it ends once all is stored, or with the attempt.
+            // No task waits for its end: it ends once all notes are stored, or with the attempt.
             drop(store::begin(async move { notes.send_all(report).await }));
         }
-        let answered = heard.wait_for(|heard| heard.up_to >= number || heard.is_away || heard.is_claim_lost);
+        let answered =
+            answers.wait_for(|answers| answers.up_to >= number || answers.is_away || answers.is_claim_lost);
         if tokio::time::timeout(ANSWER_WAIT_MAX, answered).await.is_err() {
-            self.heard.send_modify(|heard| heard.is_away = true);
+            self.answers.send_modify(|answers| answers.is_away = true);
         }
-        if self.heard.borrow().is_claim_lost { Err(Lost) } else { Ok(()) }
+        if self.answers.borrow().is_claim_lost { Err(Lost) } else { Ok(()) }
     }
 
-    /// Keeps a note in place of an older one. Gives its number, and whether the caller has to start sending.
+    /// Keeps a note in place of an older one. Returns its number, and whether the caller has to start
+    /// sending.
     fn put(&self, progress: Progress) -> (u64, bool) {
         let mut unsent = self.lock();
         unsent.last += 1;
@@ -85,9 +88,9 @@ impl ProgressNotes {
             if let Err(error) = &answer
                 && (error.is_passing() || error.is_away())
             {
-                tracing::debug!(%error, "storing progress failed; the newest is sent again");
+                tracing::debug!(%error, "storing progress failed; the newest note is sent again");
                 self.keep(number, progress);
-                self.heard.send_modify(|heard| heard.is_away = true);
+                self.answers.send_modify(|answers| answers.is_away = true);
                 backoff.failed(started.elapsed());
                 tokio::time::sleep(backoff.until().saturating_sub(started.elapsed())).await;
                 continue;
@@ -99,23 +102,24 @@ impl ProgressNotes {
 
     fn answered(&self, number: u64, answer: Result<Settled, EngineError>) {
         if let Err(error) = &answer {
-            tracing::warn!(%error, "the store refuses this progress; it is dropped");
+            tracing::warn!(%error, "the store refuses this progress note; dropping it");
         }
         let is_claim_lost = matches!(answer, Ok(Settled::ClaimLost));
-        self.heard.send_modify(|heard| *heard = Heard { up_to: number, is_away: false, is_claim_lost });
+        self.answers
+            .send_modify(|answers| *answers = Answers { up_to: number, is_away: false, is_claim_lost });
     }
 
-    /// The note to send next. Nothing if all are stored, if the claim is lost, or if the attempt has ended: then only the
-    /// task that sends is left.
+    /// The note to send next. None if all are stored, if the claim is lost, or if the attempt has ended:
+    /// then only the task that sends is left.
     fn next(self: &Arc<Self>) -> Option<(u64, Progress)> {
         let mut unsent = self.lock();
-        let is_over = Arc::strong_count(self) == 1 || self.heard.borrow().is_claim_lost;
+        let is_over = Arc::strong_count(self) == 1 || self.answers.borrow().is_claim_lost;
         let next = unsent.newest.take().filter(|_| !is_over);
         unsent.is_sending = next.is_some();
         next
     }
 
-    /// Keeps a note that the store has not taken, unless there is a newer one.
+    /// Keeps a note that the store has not accepted, unless there is a newer one.
     fn keep(&self, number: u64, progress: Progress) {
         self.lock().newest.get_or_insert((number, progress));
     }

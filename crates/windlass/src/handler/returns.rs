@@ -1,4 +1,4 @@
-//! What a handler can return.
+//! The return values of handlers.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -6,28 +6,28 @@ use std::time::Duration;
 use serde::Serialize;
 use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 
-/// How a handler ends, if not simply done.
+/// The end of a handler, as the handler chooses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// The job succeeded.
     Done,
-    /// Failed; try again after this time. Counts as a failure.
+    /// The attempt failed; retry after this time. Counts as a failure.
     RetryIn(Duration, String),
-    /// Not now; come back after this time. Counts as nothing.
+    /// The job cannot run now; run it again after this time. Counts as nothing.
     Snooze(Duration),
-    /// No longer wanted; ends as cancelled, with this reason.
+    /// The job is no longer wanted; it ends as cancelled, with this reason.
     Discard(String),
-    /// Hopeless; goes to the dead letters without another try.
+    /// The job is hopeless; it goes to the dead-letter queue without a retry.
     Dead(String),
 }
 
-/// A result to be kept with the job, if its type keeps results.
+/// A result that is kept with the job, if its type keeps results.
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
 
-/// What can be returned from a handler: `()`, [`Outcome`], [`Json`], or a `Result` of one of them.
+/// The return values that a handler may have: `()`, [`Outcome`], [`Json`], or a `Result` of one of them.
 pub trait IntoOutcome {
-    /// Turns it into an outcome.
+    /// Turns the value into an outcome.
     fn into_outcome(self) -> AttemptOutcome;
 }
 

@@ -142,7 +142,7 @@ impl Breakers {
         let shared = platform.is_shared() && !reports_at_once;
         platform.known().ended(fence, verdict, shared, self.now(), platform.options());
         if reports_at_once {
-            let _ = self.tell(platform, &BreakerEvent::ProbeEnded(fence, verdict)).await;
+            let _ = self.report(platform, &BreakerEvent::ProbeEnded(fence, verdict)).await;
         }
         if reports_at_once || verdict != Verdict::Success {
             self.wake.soon();
@@ -154,7 +154,7 @@ impl Breakers {
         let event = BreakerEvent::Left(vec![fence]);
         platform.known().happened(&event, self.now(), platform.options());
         if allowed == Allowed::ByStore {
-            let _ = self.tell(platform, &event).await;
+            let _ = self.report(platform, &event).await;
         }
     }
 
@@ -164,7 +164,7 @@ impl Breakers {
     }
 
     /// Reports an event of a breaker to the store, and takes in the state that the store has now.
-    pub(super) async fn tell(
+    pub(super) async fn report(
         &self,
         platform: &Platform,
         event: &BreakerEvent,
@@ -205,8 +205,8 @@ impl Breakers {
         for platform in shared {
             let unsent = platform.known().take_unsent(platform.options());
             if let Some(results) = unsent {
-                let reported = self.tell(&platform, &BreakerEvent::Ended(results)).await;
-                platform.known().was_told();
+                let reported = self.report(&platform, &BreakerEvent::Ended(results)).await;
+                platform.known().was_sent();
                 reported?;
             }
             self.drop_void_permits(&platform).await?;
@@ -225,7 +225,7 @@ impl Breakers {
         let void: Vec<_> =
             probes.into_iter().zip(hold).filter(|(_, holds)| !holds).map(|(fence, _)| fence).collect();
         if !void.is_empty() {
-            self.tell(platform, &BreakerEvent::Left(void)).await?;
+            self.report(platform, &BreakerEvent::Left(void)).await?;
         }
         Ok(())
     }

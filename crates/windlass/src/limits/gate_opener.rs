@@ -270,7 +270,7 @@ impl GateOpener {
         let event = BreakerEvent::LetThrough(oldest.clone());
         let breakers = &self.limits.breakers;
         let state = match is_shared {
-            true => breakers.tell(platform, &event).await?,
+            true => breakers.report(platform, &event).await?,
             false => {
                 platform.known().happened(&event, self.now(), &platform.spec.options);
                 platform.known().stands(self.now(), &platform.spec.options)

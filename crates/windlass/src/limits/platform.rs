@@ -148,7 +148,7 @@ impl Known {
     }
 
     /// Notes that the results of [`take_unsent`](Self::take_unsent) were sent, or cannot be.
-    pub(super) fn was_told(&mut self) {
+    pub(super) fn was_sent(&mut self) {
         self.sending = Results::default();
     }
 }

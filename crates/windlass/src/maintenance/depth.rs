@@ -1,5 +1,6 @@
-//! What the log says of the store by itself: a line with what waits and runs, whenever that has changed; and a warning when
-//! a queue's backlog passes its `warn_depth`, once when it passes, not at every look.
+//! Logs the state of the store periodically: a line with the numbers of waiting and running jobs, whenever
+//! they have changed; and a warning when a queue's backlog exceeds its `warn_depth`, once when it does, not
+//! in every round.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,28 +14,29 @@ use crate::duties::mailbox::Mailbox;
 use crate::snapshot::Snapshot;
 use crate::store;
 
-/// Counting what is due costs the store something.
+/// The interval of rounds: counting due jobs costs the store something.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// The more processes look, the rarer each does; but no rarer than this, since each has a log of its own.
+/// The longest interval. The more processes count, the more rarely each does; but no more rarely than this,
+/// since each has a log of its own.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
 struct DepthWatch {
     deep: HashSet<QueueName>,
-    told: Option<Snapshot>,
+    logged: Option<Snapshot>,
 }
 
-/// Looks for as long as it is kept.
-pub(crate) async fn keep_looking(engine: Arc<dyn Engine>, mailbox: Mailbox) {
+/// Logs the state of the store for as long as the future is kept.
+pub(crate) async fn watch_depth(engine: Arc<dyn Engine>, mailbox: Mailbox) {
     let mut watch = DepthWatch::default();
     loop {
         watch.look(&engine).await;
-        // may sleep: nobody is told when counts change.
+        // may sleep: no event announces changed counts.
         tokio::time::sleep(look_every(mailbox.live())).await;
     }
 }
 
-/// How often each of so many processes looks.
+/// The interval of each process when this number of processes count.
 fn look_every(live: u32) -> Duration {
     LOOK_EVERY.saturating_mul(live.max(1)).min(LOOK_EVERY_MAX)
 }
@@ -48,18 +50,18 @@ impl DepthWatch {
             let depth = queue.counts.unfinished();
             tracing::warn!(queue = %queue.spec.name, depth, "the backlog has passed its warn_depth");
         }
-        if let Some(snapshot) = self.dirty(Snapshot::new(engine.info().name, queues, fallback)) {
-            tell(snapshot);
+        if let Some(snapshot) = self.changed(Snapshot::new(engine.info().name, queues, fallback)) {
+            log(snapshot);
         }
     }
 
-    /// What is to be told: nothing, if it was told already.
-    fn dirty(&mut self, snapshot: Snapshot) -> Option<&Snapshot> {
+    /// The snapshot to log; none if it was logged already.
+    fn changed(&mut self, snapshot: Snapshot) -> Option<&Snapshot> {
         let queues = Vec::new();
         let now = Some(Snapshot { queues, ..snapshot });
-        let is_new = self.told != now;
-        self.told = now;
-        self.told.as_ref().filter(|_| is_new)
+        let is_new = self.logged != now;
+        self.logged = now;
+        self.logged.as_ref().filter(|_| is_new)
     }
 
     fn newly_deep<'a>(&mut self, queues: &'a [QueueStatus]) -> Vec<&'a QueueStatus> {
@@ -73,7 +75,7 @@ impl DepthWatch {
     }
 }
 
-fn tell(snapshot: &Snapshot) {
+fn log(snapshot: &Snapshot) {
     let Snapshot { depth, ready, scheduled, parked, running, shut_down, .. } = snapshot;
     let Snapshot { active_engine, primary_healthy, spool_size, fallback, .. } = snapshot;
     tracing::info!(
@@ -89,7 +91,7 @@ fn tell(snapshot: &Snapshot) {
         switches = fallback.as_ref().map(|fallback| fallback.switches),
         spooled = fallback.as_ref().map(|fallback| fallback.spooled),
         returned = fallback.as_ref().map(|fallback| fallback.returned),
-        "what waits and runs",
+        "waiting and running jobs",
     );
 }
 
@@ -115,7 +117,7 @@ mod tests {
     #[test]
     fn what_waits_and_runs_is_told_again_only_when_it_has_changed() {
         let mut watch = DepthWatch::default();
-        let mut is_told = |ready| watch.dirty(Snapshot::new("memory", vec![queue(ready)], None)).is_some();
+        let mut is_told = |ready| watch.changed(Snapshot::new("memory", vec![queue(ready)], None)).is_some();
         assert_eq!([0, 0, 5, 5, 0].map(&mut is_told), [true, false, true, false, true]);
     }
 

@@ -1,7 +1,8 @@
-//! Maintenance: taking back the jobs of dead workers, cancelling what expired, deleting what is past its retention. Each is a
-//! [duty](crate::duties) that one process does for all; nothing here is wrong if two do it at once.
+//! Maintenance: takes back the jobs of dead workers, cancels expired jobs, deletes jobs past their
+//! retention. Each is a [duty](crate::duties) that one process does for all; the result is correct if two
+//! do it at once.
 //!
-//! Pure: what the store answered goes in, what to ask next comes out.
+//! Pure: the store's answers go in, the next requests come out.
 
 use std::time::Duration;
 
@@ -15,41 +16,42 @@ use crate::worker::Moment;
 
 pub(crate) mod depth;
 
-/// What a run of maintenance asks the store next.
+/// The next request of a maintenance run to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// Read all workers.
     Look,
     /// Take back the jobs of dead workers.
     Rescue(RescueRequest),
-    /// Cancel what expired, park what nobody handles.
+    /// Cancel expired jobs, park jobs whose type no live worker handles.
     Sweep,
-    /// Delete what is past its retention.
+    /// Delete jobs past their retention.
     Prune,
 }
 
-/// What the store answered.
+/// The store's answer to a request.
 #[derive(Debug, Clone)]
 pub enum Answer<'a> {
-    /// All workers, and which of them is this process's own: its heartbeats prove that others could be stored.
+    /// All workers, and which of them is this process's own: its heartbeats prove that the heartbeats of
+    /// others could be stored.
     Workers(&'a [WorkerSighting], Own),
-    /// What a rescue did.
+    /// The result of a rescue.
     Rescued(&'a Rescued),
-    /// What a batch of a sweep or a prune did.
+    /// The result of a batch of a sweep or a prune.
     Done(BatchDone),
 }
 
-/// Who takes part in rescue.
+/// The role of a process in rescue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Declares dead whoever is.
+    /// Declares dead workers dead.
     Leader,
-    /// Watches, so that it need not begin from nothing when it takes over; and takes back the jobs of processes that are gone for
-    /// certain, for which nobody has to wait.
+    /// Watches, so that it need not begin from nothing when it takes over; and takes back the jobs of
+    /// processes that are gone for certain, which is right without waiting.
     StandBy,
 }
 
-/// What one process has seen of the others. It goes on when leaders change.
+/// The observations of one process about the other workers. They go on when leaders change.
 #[derive(Debug)]
 pub struct Observer {
     watch: LeaseWatch,
@@ -58,13 +60,13 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Has seen no worker yet.
+    /// Creates an observer that has seen no worker yet.
     pub fn new(pace: WatchPace, crashes_max: u32) -> Self {
         Self { watch: LeaseWatch::new(pace), crashes_max, last_look: None }
     }
 
-    /// What comes after an answer; nothing if the run is over. A run begins with [`Ask::Look`], [`Ask::Sweep`] or
-    /// [`Ask::Prune`].
+    /// The request that follows an answer; none if the run is over. A run begins with [`Ask::Look`],
+    /// [`Ask::Sweep`] or [`Ask::Prune`].
     pub fn next(&mut self, asked: &Ask, answer: &Answer<'_>, role: Role, now: Moment) -> Option<Ask> {
         match answer {
             Answer::Workers(workers, own) => self.sighted(workers, *own, role, now).map(Ask::Rescue),
@@ -73,7 +75,8 @@ impl Observer {
         }
     }
 
-    /// Workers were read. A leader asks also if nobody is dead: an earlier rescue may have left jobs.
+    /// Takes in the workers that were read. A leader requests a rescue even if no worker is dead: an
+    /// earlier rescue may have left jobs.
     fn sighted(
         &mut self,
         workers: &[WorkerSighting],

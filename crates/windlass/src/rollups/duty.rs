@@ -1,4 +1,5 @@
-//! Folding: what happened since the last round is added to the minutes. It is right if several do it at once.
+//! The rollup duty: adds the samples and totals since the last round to the rollups. The result is correct
+//! if several processes do it at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,15 +16,16 @@ use crate::duties::boot_clock::BootClock;
 use crate::store;
 use crate::worker::Moment;
 
-/// How many rounds one run has, because there is more or somebody was faster. What is left then waits for the next.
+/// The most rounds of one run, because there is more or another process was faster. The rest waits for the
+/// next run.
 const ROUNDS_MAX: u32 = 20;
 
-/// Folds.
+/// Rolls up samples and totals.
 pub(crate) struct RollupDuty {
     engine: Arc<dyn Engine>,
     dirty: DirtyFlag,
     clock: BootClock,
-    /// When the last round was that found nothing.
+    /// When the last round ran, if it found nothing.
     idle_since: Mutex<Option<Moment>>,
 }
 
@@ -32,7 +34,7 @@ impl RollupDuty {
         Self { engine, dirty, clock: BootClock::start(), idle_since: Mutex::default() }
     }
 
-    /// A run of the duty. Where nothing happens, most of them ask nothing.
+    /// Runs the duty once. Where nothing happens, most runs send no query.
     pub(crate) async fn run(&self, context: &DutyContext) -> Result<(), EngineError> {
         let (now, dirty) = (self.clock.now(), self.dirty.take());
         if !is_due(*self.idle_since.lock().unwrap_or_else(PoisonError::into_inner), dirty, now) {
@@ -40,8 +42,8 @@ impl RollupDuty {
         }
         let rolled_up = self.roll_up().await;
         if rolled_up.is_err() {
-            // It is still there to be folded.
-            self.dirty.tell();
+            // The samples are still there to be rolled up.
+            self.dirty.set();
         }
         let rows = rolled_up?;
         context.did(rows as u64);
@@ -50,7 +52,7 @@ impl RollupDuty {
         Ok(())
     }
 
-    /// Folds all that is there; tells how many rows that has changed.
+    /// Rolls up all that the store has; returns how many rows that has changed.
     pub(crate) async fn roll_up(&self) -> Result<usize, EngineError> {
         let mut rows = 0;
         for _ in 0..ROUNDS_MAX {
@@ -63,13 +65,13 @@ impl RollupDuty {
         Ok(rows)
     }
 
-    /// One round; nothing if there was nothing to book.
+    /// Runs one round; none if there was nothing to roll up.
     async fn round(&self) -> Result<Option<Round>, EngineError> {
         let limit = u32::try_from(SAMPLES_PER_CALL_MAX).unwrap_or(u32::MAX);
         let rollup_input =
             store::call(&self.engine, |engine| async move { engine.rollup_input(limit).await }).await?;
         let Some(roll_up) = roll_up(rollup_input) else { return Ok(None) };
-        roll_up.damaged.iter().for_each(tell);
+        roll_up.damaged.iter().for_each(log_damage);
         let more = roll_up.more;
         let kept = self.kept(roll_up.keys()).await?;
         let change = roll_up.onto(kept);
@@ -89,27 +91,27 @@ impl RollupDuty {
         let read = store::call(&self.engine, |engine| async move { engine.rollups_of(&keys).await }).await?;
         for row in &read.damaged {
             let (queue, job_type) = (&row.queue, &row.job_type);
-            tracing::error!(minute = %row.minute.start(), queue, job_type, "what was kept of a minute cannot be read, and begins anew");
+            tracing::error!(minute = %row.minute.start(), queue, job_type, "a stored rollup cannot be read; starting it over");
         }
         Ok(read.rows)
     }
 }
 
-/// What a round did.
+/// The result of a round.
 struct Round {
     rows: usize,
     more: bool,
 }
 
 fn is_due(idle_since: Option<Moment>, dirty: bool, now: Moment) -> bool {
-    // The timer that calls may be a little early.
+    // The timer that calls this may be a little early.
     let rest = FOLD_IDLE.saturating_sub(Duration::from_secs(1));
     dirty || idle_since.is_none_or(|since| now.saturating_sub(since) >= rest)
 }
 
-fn tell(damage: &Damage) {
+fn log_damage(damage: &Damage) {
     let why = std::error::Error::source(damage).map(ToString::to_string);
-    tracing::error!(%damage, why, "what was to be added to the minutes cannot be read, and is left out");
+    tracing::error!(%damage, why, "a sample cannot be read; leaving it out of the rollups");
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What happened in each minute: read by the application, gathered by workers, folded by a [duty](crate::duties).
+//! Rollups, the statistics of each minute: read by the application, sampled by workers, rolled up by a
+//! [duty](crate::duties).
 
 pub(crate) mod recorder;
 pub(crate) mod shell;
@@ -18,24 +19,24 @@ use crate::store;
 
 pub use windlass_core::rollups::{By, Histogram, Tally};
 
-/// The minutes of a store. Cheap to clone.
+/// The rollups of a store. Cheap to clone.
 #[derive(Clone)]
 pub struct Rollups {
     engine: Arc<dyn Engine>,
 }
 
-/// What is to be told.
+/// The request for a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRequest {
-    /// From when on.
+    /// The begin of the range.
     pub from: Since,
-    /// Up to this instant, without it; without one, up to the present by the store's clock.
+    /// The exclusive end of the range; without one, the present by the store's clock.
     pub until: Option<Timestamp>,
-    /// What is added up.
+    /// The dimension by which rollups are added up.
     pub by: By,
-    /// Only of this queue.
+    /// Only rollups of this queue.
     pub queue: Option<QueueName>,
-    /// Only of this type.
+    /// Only rollups of this type.
     pub job_type: Option<TypeName>,
 }
 
@@ -47,33 +48,33 @@ impl Default for ReportRequest {
     }
 }
 
-/// Where a range begins.
+/// The begin of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// So long ago, by the store's clock.
+    /// This long ago, by the store's clock.
     Ago(Duration),
     /// At this instant.
     At(Timestamp),
 }
 
-/// What a store tells.
+/// A report and its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
-    /// What happened.
+    /// The report.
     pub report: Report,
-    /// So many rows could not be read, and are missing in it.
+    /// The number of rows that could not be read, and are missing in the report.
     pub damaged: usize,
-    /// The range that it tells of.
+    /// The begin of the range.
     pub from: Timestamp,
-    /// Its end.
+    /// The end of the range.
     pub until: Timestamp,
 }
 
-/// Why nothing can be told.
+/// The reason why no report was made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// The range is wrong.
+    /// The range is invalid.
     #[error(transparent)]
     Range(#[from] RangeError),
     /// The store failed.
@@ -82,12 +83,13 @@ pub enum ReportError {
 }
 
 impl Rollups {
-    /// The minutes of the store behind this engine.
+    /// The rollups of the store behind this engine.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self { engine }
     }
 
-    /// What happened, added up. Rows are read page by page, so that a long range does not hold up the store.
+    /// Adds up the rollups of a range. Rows are read page by page, so that a long range does not hold up
+    /// the store.
     pub async fn report(&self, request: &ReportRequest) -> Result<Reported, ReportError> {
         let now = store::call(&self.engine, |engine| async move { engine.now().await }).await?;
         let until = request.until.unwrap_or(now);

@@ -1,4 +1,4 @@
-//! What this process has seen of attempts since it last told its store. Pure: moments come in, and what is to be told comes out.
+//! Records this process's attempts since the last flush. Pure: moments go in, the parts to flush come out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,32 +10,33 @@ use windlass_core::rollups::{Histogram, Seen};
 
 use crate::worker::Moment;
 
-/// While a store is away, so many parts are kept apart, which is ten minutes; what is older is added up.
+/// While a store is unavailable, this number of parts are kept apart, which is ten minutes; older parts are
+/// added up.
 const PARTS_KEPT_MAX: usize = 60;
 
-/// Gathers what is seen. One lock for each start and each end of a handler, held for a lookup.
+/// Gathers the starts and ends of handlers. It takes one lock for each, held for a lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Mutex<Gathered>);
 
 #[derive(Debug, Default)]
 struct Gathered {
-    /// Since the last part. A type has one queue.
+    /// The samples since the last part. A type has one queue.
     open: HashMap<TypeName, Seen>,
-    /// What could not be told yet, oldest first.
+    /// The parts that could not be flushed yet, oldest first.
     parts: VecDeque<Part>,
 }
 
-/// What was seen in some seconds.
+/// The samples of some seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// When it was closed.
+    /// When the part was closed.
     pub(crate) at: Moment,
-    /// By type.
+    /// The samples by type.
     pub(crate) seen: Vec<Seen>,
 }
 
 impl Recorder {
-    /// A handler begins.
+    /// Records the start of a handler.
     pub(crate) fn started(&self, job: &Job, waited: Duration) {
         self.note(job, |seen| {
             seen.started = seen.started.saturating_add(1);
@@ -43,12 +44,12 @@ impl Recorder {
         });
     }
 
-    /// A handler has ended, one way or another.
+    /// Records the end of a handler, whatever its outcome.
     pub(crate) fn ran(&self, job: &Job, ran_for: Duration) {
         self.note(job, |seen| seen.runs.record(ran_for));
     }
 
-    /// All that is to be told, oldest first. Whoever takes it gives back what it could not tell.
+    /// Takes all parts to flush, oldest first. The caller gives back the parts that it could not flush.
     pub(crate) fn take(&self, now: Moment) -> VecDeque<Part> {
         let mut gathered = self.lock();
         if !gathered.open.is_empty() {
@@ -58,7 +59,7 @@ impl Recorder {
         std::mem::take(&mut gathered.parts)
     }
 
-    /// The store did not take these. They are older than whatever came in meanwhile.
+    /// Gives back parts that the store did not accept. They are older than all parts gathered meanwhile.
     pub(crate) fn give_back(&self, parts: VecDeque<Part>) {
         let mut gathered = self.lock();
         let newer = std::mem::replace(&mut gathered.parts, parts);

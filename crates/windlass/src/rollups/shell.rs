@@ -1,4 +1,5 @@
-//! The shell around the recorder: what was seen is appended to the store about every ten seconds, and when the process ends.
+//! The shell around the recorder: appends the samples to the store about every ten seconds, and when the
+//! process ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,15 +16,16 @@ use super::duty::RollupDuty;
 use super::recorder::Recorder;
 use crate::store;
 
-/// A process that ends waits so long for a store to take what it has seen.
-pub(crate) const TELL_GRACE: Duration = Duration::from_secs(2);
+/// How long a process that ends waits for a store to accept its samples.
+pub(crate) const STATS_FLUSH_GRACE: Duration = Duration::from_secs(2);
 
-/// Says to the duty of this process that something was appended, so that it need not wait as if nothing happened.
+/// Tells the rollup duty of this process that samples were appended, so that it need not wait as if nothing
+/// happened.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DirtyFlag(Arc<AtomicBool>);
 
 impl DirtyFlag {
-    pub(crate) fn tell(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
@@ -32,26 +34,26 @@ impl DirtyFlag {
     }
 }
 
-/// Tells the store what this process has seen, for as long as it is kept.
+/// Flushes this process's samples to the store, for as long as it is kept.
 pub(crate) struct StatsFlusher {
     recorder: Arc<Recorder>,
     ending: Arc<Notify>,
     task: Option<JoinHandle<()>>,
-    /// Folds a last time, if this process does maintenance.
+    /// Rolls up a last time, if this process does maintenance.
     last_rollup: Option<RollupDuty>,
 }
 
 impl StatsFlusher {
     pub(crate) fn start(engine: &Arc<dyn Engine>, dirty: DirtyFlag, rolls_up: bool) -> Self {
         let (recorder, ending) = (Arc::new(Recorder::default()), Arc::new(Notify::new()));
-        let told = Told {
+        let flusher = Flusher {
             engine: Arc::clone(engine),
             recorder: Arc::clone(&recorder),
             dirty,
             started: Instant::now(),
             is_refused: AtomicBool::new(false),
         };
-        let task = Some(tokio::spawn(told.keep_telling(Arc::clone(&ending))));
+        let task = Some(tokio::spawn(flusher.run(Arc::clone(&ending))));
         let last_rollup = rolls_up.then(|| RollupDuty::new(Arc::clone(engine), DirtyFlag::default()));
         Self { recorder, ending, task, last_rollup }
     }
@@ -60,8 +62,8 @@ impl StatsFlusher {
         Arc::clone(&self.recorder)
     }
 
-    /// Tells the rest, and rolls up it: perhaps no other process is there that would, and what is folded later is booked later. That is
-    /// right whoever leads.
+    /// Flushes the rest, and rolls it up: perhaps no other process is running that would, and samples that
+    /// are rolled up later are counted later. That is right whichever process leads.
     pub(crate) async fn end(mut self) {
         self.ending.notify_one();
         if let Some(task) = self.task.take() {
@@ -70,7 +72,7 @@ impl StatsFlusher {
         if let Some(duty) = &self.last_rollup
             && let Err(error) = duty.roll_up().await
         {
-            tracing::debug!(%error, "minutes are folded by whoever does it next");
+            tracing::debug!(%error, "the last rollup failed; the next leader of the duty rolls up");
         }
     }
 }
@@ -83,37 +85,38 @@ impl Drop for StatsFlusher {
     }
 }
 
-struct Told {
+struct Flusher {
     engine: Arc<dyn Engine>,
     recorder: Arc<Recorder>,
     dirty: DirtyFlag,
     started: Instant,
-    /// A refusal that does not pass was told to people: once is enough.
+    /// Whether a lasting refusal was logged as a warning: one warning is enough.
     is_refused: AtomicBool,
 }
 
-impl Told {
-    async fn keep_telling(self, ending: Arc<Notify>) {
+impl Flusher {
+    async fn run(self, ending: Arc<Notify>) {
         loop {
             let is_over = tokio::time::timeout(DELTA_EVERY, ending.notified()).await.is_ok();
-            self.tell().await;
+            self.flush().await;
             if is_over {
                 return;
             }
         }
     }
 
-    /// What the store does not take is told the next time. What may have been taken is not: told twice, it would be counted twice.
-    async fn tell(&self) {
+    /// Flushes the recorded parts. A part that the store does not accept is kept for the next flush. A part
+    /// that may have been accepted is not: sent twice, it would be counted twice.
+    async fn flush(&self) {
         let now = self.started.elapsed();
         let mut parts = self.recorder.take(now);
         while let Some(part) = parts.front() {
             let samples = Sample::parts(now.saturating_sub(part.at), &part.seen);
             match self.append(samples).await {
-                Ok(()) => self.dirty.tell(),
+                Ok(()) => self.dirty.set(),
                 Err(error) if error.is_unknown() => {
-                    tracing::debug!(%error, "it is not known whether what was seen of attempts was kept");
-                    // Only this one: a store that does not answer would swallow all the others in turn.
+                    tracing::debug!(%error, "flushing statistics had no answer; dropping the samples, which may be stored");
+                    // Only this part: a store that does not answer would swallow all the others in turn.
                     parts.pop_front();
                     return self.recorder.give_back(parts);
                 }
@@ -128,9 +131,9 @@ impl Told {
 
     fn warn_if_refused(&self, error: &EngineError) {
         if error.is_passing() || self.is_refused.swap(true, Ordering::SeqCst) {
-            tracing::debug!(%error, "what was seen of attempts is told later");
+            tracing::debug!(%error, "flushing statistics failed; the samples are kept for the next flush");
         } else {
-            tracing::warn!(%error, "the store does not take what was seen of attempts: `windlass stats` lacks it until this is mended");
+            tracing::warn!(%error, "the store refuses statistics; `windlass stats` lacks them until that is fixed");
         }
     }
 
@@ -139,7 +142,8 @@ impl Told {
             let part = part.to_vec();
             let appended =
                 store::call(&self.engine, |engine| async move { engine.append_samples(&part).await }).await;
-            // Of what goes in several calls some is there: the whole must not be told again.
+            // Of a part that is sent in several calls some samples are stored: the whole part must not be
+            // sent again.
             appended.map_err(|error| match nth {
                 0 => error,
                 _ => EngineError::Unknown { why: error.to_string() },

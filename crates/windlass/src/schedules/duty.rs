@@ -1,5 +1,5 @@
-//! The duty of firing schedules: all that is due, batch by batch. It is right if two do it at once: its lease only saves
-//! work.
+//! The duty of firing schedules: fires all that are due, batch by batch. The result is correct if two
+//! processes do it at once: its lease only saves work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,25 +15,26 @@ use windlass_core::schedules::{ScheduleChange, ScheduleChanged, SchedulesRead, W
 use super::{change, read};
 use crate::alerts::{Alert, Alerts};
 
-/// Schedules that are read at once.
+/// The number of schedules that are read at once.
 const BATCH: u32 = SCHEDULES_PER_CALL_MAX as u32;
-/// So many batches hold all schedules that a store keeps. What is due again after that waits for the next run.
+/// The most batches of one run, which hold all schedules that a store keeps. A schedule that is due again
+/// after that waits for the next run.
 const BATCHES_MAX: u32 = SCHEDULES_MAX / BATCH;
 
-/// EnqueuingDuties schedules.
+/// Fires schedules.
 pub(crate) struct ScheduleDuty {
     engine: Arc<dyn Engine>,
     alerts: Alerts,
-    /// Schedules that cannot be fired, with the version of which that was told: once is enough.
+    /// Schedules that cannot be fired, with the version for which an alert was raised: one alert is enough.
     unfit: Mutex<BTreeMap<ScheduleName, u64>>,
 }
 
-/// What a run did, and when the next should be.
+/// The result of a run, and when the next should be.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fired {
-    /// Jobs that were made.
+    /// The number of jobs that were enqueued.
     pub(crate) jobs: usize,
-    /// In which time the next schedule is due; nothing if none is.
+    /// The time until the next schedule is due; none if no schedule is.
     pub(crate) next: Option<Duration>,
 }
 
@@ -42,8 +43,8 @@ impl ScheduleDuty {
         Self { engine, alerts, unfit: Mutex::default() }
     }
 
-    /// EnqueuingDuties all that is due now, or as much of it as may be done: then the next run is due at once. Whatever cannot be fired is
-    /// passed over, so that it does not stand before the others.
+    /// Fires all schedules that are due now, or as many as may be fired: then the next run is due at once.
+    /// A schedule that cannot be fired is passed over, so that it does not block the others.
     pub(crate) async fn run(&self, may_go_on: impl Fn() -> bool) -> Result<Fired, EngineError> {
         let (mut fired, mut after, mut seen) = (Fired::default(), None, BTreeSet::new());
         for _ in 0..=BATCHES_MAX {
@@ -54,7 +55,7 @@ impl ScheduleDuty {
                 return Ok(fired);
             };
             for (name, version) in &due.damaged {
-                self.tell_unfit(name, *version, "it cannot be read");
+                self.alert_unfit(name, *version, "the stored schedule cannot be read");
             }
             seen.extend(due.damaged.iter().map(|(name, _)| name.clone()));
             let (firings, too_early) = decide(&due).await;
@@ -84,7 +85,7 @@ impl ScheduleDuty {
         };
         let (jobs, refused) = in_halves(firings, ask).await?;
         for (firing, why) in refused {
-            self.tell_unfit(&firing.change.name, firing.change.read, &why);
+            self.alert_unfit(&firing.change.name, firing.change.read, &why);
             seen.insert(firing.change.name);
         }
         Ok(jobs)
@@ -93,12 +94,12 @@ impl ScheduleDuty {
     async fn ask_for(&self, firings: &[Firing]) -> Result<usize, EngineError> {
         let changes = firings.iter().map(|firing| firing.change.clone()).collect();
         let answers = change(&self.engine, changes).await?;
-        Ok(firings.iter().zip(&answers).map(|(firing, answer)| self.tell(firing, answer)).sum())
+        Ok(firings.iter().zip(&answers).map(|(firing, answer)| self.report(firing, answer)).sum())
     }
 
-    /// Tells of what was done, if it was this process that did it, and counts the jobs. That a tick made none stands with the schedule
-    /// already.
-    fn tell(&self, firing: &Firing, answer: &ScheduleChanged) -> usize {
+    /// Reports a firing, if this process made the change, and counts the jobs. The schedule itself already
+    /// stores that a tick enqueued no job.
+    fn report(&self, firing: &Firing, answer: &ScheduleChanged) -> usize {
         let ScheduleChanged::Done { jobs, .. } = answer else { return 0 };
         let schedule = &firing.change.name;
         let to = firing.change.to.as_deref();
@@ -109,26 +110,27 @@ impl ScheduleDuty {
             self.alerts.raise(&Alert::Schedule { schedule: schedule.clone(), alarm });
         }
         for (tick, put) in made {
-            tracing::debug!(%schedule, %tick, ?put, "the turn of a tick");
+            tracing::debug!(%schedule, %tick, ?put, "a tick was handled");
         }
         jobs.iter().filter(|put| put.new_job().is_some()).count()
     }
 
-    fn tell_unfit(&self, schedule: &ScheduleName, version: u64, why: &str) {
+    fn alert_unfit(&self, schedule: &ScheduleName, version: u64, why: &str) {
         let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
         if unfit.insert(schedule.clone(), version) != Some(version) {
             self.alerts.raise(&Alert::UnfitSchedule { schedule: schedule.clone(), why: why.to_owned() });
         }
     }
 
-    /// What was mended or removed is told of again if it comes back.
+    /// Drops the schedules that were fixed or removed: if one fails again, a new alert is raised.
     fn forget_all_but(&self, seen: &BTreeSet<ScheduleName>) {
         self.unfit.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| seen.contains(name));
     }
 }
 
-/// Asks for what was decided. If that is refused, one of them is, which must not keep the others: the request is halved until
-/// that one is alone. Gives how many jobs were made, and what was refused.
+/// Sends the firings to the store. If the request is refused, one of the firings is the reason, which must
+/// not block the others: the request is halved until that firing is alone. Returns how many jobs were
+/// enqueued, and which firings were refused.
 async fn in_halves<F, Fut>(
     firings: Vec<Firing>,
     ask: F,
@@ -154,8 +156,9 @@ where
     Ok((jobs, refused))
 }
 
-/// What is to be asked for about schedules that are due, and about those that only the store takes for due. To look for ticks may
-/// take a while, and others wait for the same thread: each goes in between.
+/// The firings of schedules that are due, and the changes to schedules that only the store considers due.
+/// The search for ticks may take a while, and other tasks wait for the same thread: the function yields
+/// after each schedule.
 async fn decide(due: &SchedulesRead) -> (Vec<Firing>, Vec<ScheduleChange>) {
     let (mut firings, mut too_early) = (Vec::new(), Vec::new());
     for stored in &due.schedules {
@@ -168,7 +171,7 @@ async fn decide(due: &SchedulesRead) -> (Vec<Firing>, Vec<ScheduleChange>) {
     (firings, too_early)
 }
 
-/// Firings in requests that hold no more jobs than one may.
+/// Splits firings into requests that hold no more jobs than a request may.
 fn parts(firings: Vec<Firing>) -> Vec<Vec<Firing>> {
     let (mut parts, mut jobs) = (vec![Vec::new()], 0);
     for firing in firings {
@@ -178,7 +181,7 @@ fn parts(firings: Vec<Firing>) -> Vec<Vec<Firing>> {
             jobs = 0;
         }
         jobs += more;
-        parts.last_mut().expect("there is always one").push(firing);
+        parts.last_mut().expect("the list of parts is never empty").push(firing);
     }
     parts.retain(|part| !part.is_empty());
     parts

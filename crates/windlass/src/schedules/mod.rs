@@ -1,8 +1,9 @@
-//! Schedules: declared, looked at, held back, and fired.
+//! Schedules: to declare, query, pause and fire them.
 //!
-//! A worker declares the schedules of its [options](crate::WorkerOptions::schedules) and fires whatever is due in its store.
-//! [`Schedules`] is for everything else: what people do at the command line, an application can do by it, too. What is decided is
-//! decided in [`windlass_core::schedules`]; here it is asked of the store, again if somebody was faster.
+//! A worker declares the schedules of its [options](crate::WorkerOptions::schedules) and fires the due
+//! schedules of its store. [`Schedules`] is for everything else: an application can do by it what people do
+//! at the command line. The rules are in [`windlass_core::schedules`]; this module sends their decisions to
+//! the store, and decides again if another process changed the schedule first.
 
 pub(crate) mod duty;
 pub(crate) mod shell;
@@ -27,8 +28,8 @@ use windlass_core::schedules::{
 
 use crate::store;
 
-/// How often a change is decided again because somebody else was faster.
-const FASTER_MAX: usize = 20;
+/// How often a change is decided again because another process changed the schedule first.
+const CONFLICTS_MAX: usize = 20;
 
 /// The schedules of a store. Cheap to clone.
 #[derive(Clone)]
@@ -36,40 +37,40 @@ pub struct Schedules {
     engine: Arc<dyn Engine>,
 }
 
-/// What became of a schedule that was declared.
+/// The result of declaring a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declared {
-    /// It was not there.
+    /// The store did not have it.
     New,
-    /// It was there and is now as declared.
+    /// The store had it, and it is now as declared.
     Updated,
-    /// It is as it was.
+    /// The store had it as declared.
     Unchanged,
 }
 
-/// Why something about schedules was not done.
+/// The reason why an operation on schedules failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulesError {
-    /// What was declared is wrong. Nothing was stored.
+    /// A declared schedule is invalid. No schedule was stored.
     #[error(transparent)]
     Spec(#[from] ScheduleSpecError),
-    /// The range cannot be filled.
+    /// The range of the backfill is invalid.
     #[error(transparent)]
     Range(#[from] BackfillError),
-    /// There is none of this name.
+    /// The store has no schedule of this name.
     #[error("expected the name of a schedule, got {0}, and there is none; see `windlass schedule list`")]
     Unknown(ScheduleName),
-    /// What the store has of it cannot be read.
+    /// The stored schedule cannot be read.
     #[error(
-        "schedule {0} cannot be read; it was changed by hand or by a newer version: remove it and declare it again"
+        "schedule {0} cannot be read; a person or a newer version changed it: remove it and declare it again"
     )]
     Damaged(ScheduleName),
-    /// The store has no room for another.
+    /// The store has no room for another schedule.
     #[error(
-        "expected at most {SCHEDULES_MAX} schedules, and there are so many; remove some before you store {0}"
+        "expected at most {SCHEDULES_MAX} schedules, got one more; remove a schedule before you store {0}"
     )]
     NoRoom(ScheduleName),
-    /// The store.
+    /// The store failed or refused.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -82,8 +83,8 @@ impl Schedules {
         Self { engine }
     }
 
-    /// Stores schedules, or makes the stored ones what is declared. All are checked before anything is stored. Those that are
-    /// not named stay as they are: removing one is a step of its own.
+    /// Stores schedules, or changes the stored ones to what is declared. All are checked before any is
+    /// stored. Schedules that are not named stay as they are: removing a schedule is a step of its own.
     pub async fn declare(
         &self,
         specs: &[ScheduleSpec],
@@ -93,11 +94,12 @@ impl Schedules {
         self.declare_parts(specs, origin, refuse_damaged).await
     }
 
-    /// The same for a worker that starts: what the store has of some of them and cannot be read, as after a newer version was here,
-    /// keeps neither the others from being stored nor the worker from its jobs. It is told, and stays as it is.
+    /// Declares schedules for a worker that starts. Stored schedules that cannot be read, as after a newer
+    /// version ran, prevent neither the other schedules from being stored nor the worker from running its
+    /// jobs. They are logged, and stay as they are.
     pub(crate) async fn apply_lenient(&self, specs: &[ScheduleSpec], origin: Origin) -> Result<()> {
         check_all(specs)?;
-        self.declare_parts(specs, origin, tell_of_damaged).await.map(drop)
+        self.declare_parts(specs, origin, log_damaged).await.map(drop)
     }
 
     async fn declare_parts(
@@ -121,7 +123,7 @@ impl Schedules {
     ) -> Result<Vec<(ScheduleName, Declared)>> {
         let mut declared: Vec<_> =
             specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
-        for _ in 0..FASTER_MAX {
+        for _ in 0..CONFLICTS_MAX {
             let read = self
                 .read(WhichSchedules::Named(specs.iter().map(|spec| spec.name.clone()).collect()))
                 .await?;
@@ -149,10 +151,10 @@ impl Schedules {
                 }
             }
         }
-        Err(others_are_faster().into())
+        Err(too_many_conflicts().into())
     }
 
-    /// Those of these that the store does not have, readable or not.
+    /// The schedules among these that the store does not have, readable or not.
     pub(crate) async fn missing(&self, specs: &[ScheduleSpec]) -> Result<Vec<ScheduleSpec>> {
         let mut missing = specs.to_vec();
         for part in specs.chunks(SCHEDULES_PER_CALL_MAX) {
@@ -164,8 +166,8 @@ impl Schedules {
         Ok(missing)
     }
 
-    /// Schedules that somebody of this origin has stored and that are not among these: they go on until they are removed. Another
-    /// application on the same store may have declared them.
+    /// The stored schedules of this origin that are not among these: they go on until they are removed.
+    /// Another application on the same store may have declared them.
     pub async fn undeclared(&self, specs: &[ScheduleSpec], origin: Origin) -> Result<Vec<ScheduleName>> {
         let all = self.all().await?.schedules.into_iter();
         let of_origin = all.filter(|stored| stored.record.origin == origin);
@@ -173,15 +175,15 @@ impl Schedules {
         Ok(names.filter(|name| specs.iter().all(|spec| spec.name != *name)).collect())
     }
 
-    /// Tells of them when a worker starts: one that was taken out of the code is easily forgotten in the store. What cannot be found out
-    /// keeps nobody from starting.
-    pub(crate) async fn tell_of_undeclared(&self, specs: &[ScheduleSpec], origin: Origin) {
+    /// Logs the undeclared schedules when a worker starts: a schedule that was removed from the code is
+    /// easily forgotten in the store. A failure to read them does not prevent the worker from starting.
+    pub(crate) async fn log_undeclared(&self, specs: &[ScheduleSpec], origin: Origin) {
         for schedule in self.undeclared(specs, origin).await.unwrap_or_default() {
             tracing::info!(%schedule, origin = origin.as_str(), "a stored schedule is not declared by this worker; it goes on until it is removed");
         }
     }
 
-    /// One schedule, and the store's now.
+    /// One schedule, and the store's time.
     pub async fn find(&self, name: &ScheduleName) -> Result<(StoredSchedule, Timestamp)> {
         let mut read = self.read(WhichSchedules::Named(vec![name.clone()])).await?;
         refuse_damaged(&read)?;
@@ -192,7 +194,8 @@ impl Schedules {
     /// All schedules, by name. There are never more than [`SCHEDULES_MAX`].
     pub async fn all(&self) -> Result<SchedulesRead> {
         let mut all = self.read(WhichSchedules::After(None, LIST_PAGE_MAX)).await?;
-        // A page may be short because a row of it has no name that could be told, and there are more all the same.
+        // A page may be short because one of its rows has no readable name, and there are more pages all
+        // the same.
         while let Some(end) = all.end.take() {
             let next = self.read(WhichSchedules::After(Some(end), LIST_PAGE_MAX)).await?;
             all.schedules.extend(next.schedules);
@@ -202,7 +205,7 @@ impl Schedules {
         Ok(all)
     }
 
-    /// Holds a schedule back, for a time or until it is resumed. What falls due meanwhile is dropped.
+    /// Pauses a schedule, for a time or until it is resumed. Ticks that fall due meanwhile are dropped.
     pub async fn pause(
         &self,
         name: &ScheduleName,
@@ -212,12 +215,12 @@ impl Schedules {
         self.act(name, |stored, now| acts::pause(stored, reason, lasting, now)).await
     }
 
-    /// Lets a schedule go on.
+    /// Resumes a schedule.
     pub async fn resume(&self, name: &ScheduleName) -> Result<Changed> {
         self.act(name, acts::resume).await
     }
 
-    /// Leaves the next tick out, and tells which; nothing if none lies ahead.
+    /// Skips the next tick, and returns which; none if no tick lies ahead.
     pub async fn skip_next(&self, name: &ScheduleName) -> Result<Option<Timestamp>> {
         let mut skipped = None;
         self.act(name, |stored, now| {
@@ -229,9 +232,9 @@ impl Schedules {
         Ok(skipped)
     }
 
-    /// Forgets a schedule. Jobs that it made stay. One that cannot be read is forgotten, too.
+    /// Removes a schedule. Jobs that it enqueued stay. A schedule that cannot be read is removed, too.
     pub async fn remove(&self, name: &ScheduleName) -> Result<Changed> {
-        for _ in 0..FASTER_MAX {
+        for _ in 0..CONFLICTS_MAX {
             let read = self.read(WhichSchedules::Named(vec![name.clone()])).await?;
             let sound = read.schedules.first().map(|stored| stored.version);
             let Some(version) = sound.or(read.damaged.first().map(|(_, version)| *version)) else {
@@ -242,18 +245,19 @@ impl Schedules {
                 return Ok(Changed::Done);
             }
         }
-        Err(others_are_faster().into())
+        Err(too_many_conflicts().into())
     }
 
-    /// Puts a job in now, whatever the schedule says. Gives the instant that stands for its tick, and the answer.
+    /// Enqueues a job now, whatever the schedule says. Returns the instant that stands for its tick, and
+    /// the answer.
     pub async fn run(&self, name: &ScheduleName) -> Result<(Timestamp, Put)> {
         let (_, now) = self.find(name).await?;
         let mut put = self.run_ticks(name, &[now]).await?;
-        let put = put.pop().ok_or_else(others_are_faster)?;
+        let put = put.pop().ok_or_else(too_many_conflicts)?;
         Ok((now, put))
     }
 
-    /// The ticks of a range that has passed.
+    /// The ticks of a range in the past.
     pub async fn ticks_of(
         &self,
         name: &ScheduleName,
@@ -265,14 +269,15 @@ impl Schedules {
         Ok(backfill(&spec.schedule, &spec.holidays, from, to, now)?)
     }
 
-    /// Puts the jobs of these ticks in. One that made its job within the last thirty days makes no second one: its answer is
-    /// [`EnqueueAnswer::Duplicate`](windlass_core::enqueue::EnqueueAnswer::Duplicate). If it is not known whether that happened, it can be asked for
-    /// again.
+    /// Enqueues the jobs of these ticks. A tick that enqueued its job within the last thirty days enqueues
+    /// no second one: its answer is
+    /// [`EnqueueAnswer::Duplicate`](windlass_core::enqueue::EnqueueAnswer::Duplicate). So if the result is
+    /// not known, the call may be repeated.
     pub async fn run_ticks(&self, name: &ScheduleName, ticks: &[Timestamp]) -> Result<Vec<Put>> {
         let mut answers = Vec::with_capacity(ticks.len());
         for part in ticks.chunks(ENQUEUE_BATCH_MAX) {
             let mut put = Vec::new();
-            self.act_and_hear(name, |stored, _| Some(acts::run(stored, part)), |jobs| put = jobs).await?;
+            self.act_with(name, |stored, _| Some(acts::run(stored, part)), |jobs| put = jobs).await?;
             answers.append(&mut put);
         }
         Ok(answers)
@@ -283,29 +288,30 @@ impl Schedules {
         name: &ScheduleName,
         decide: impl FnMut(&StoredSchedule, Timestamp) -> Option<ScheduleChange>,
     ) -> Result<Changed> {
-        self.act_and_hear(name, decide, |_| {}).await
+        self.act_with(name, decide, |_| {}).await
     }
 
-    /// Decides about a schedule and asks the store for it, again if somebody else was faster.
-    async fn act_and_hear(
+    /// Decides about a schedule and sends the change to the store, again if another process changed the
+    /// schedule first.
+    async fn act_with(
         &self,
         name: &ScheduleName,
         mut decide: impl FnMut(&StoredSchedule, Timestamp) -> Option<ScheduleChange>,
-        hear: impl FnOnce(Vec<Put>),
+        on_jobs: impl FnOnce(Vec<Put>),
     ) -> Result<Changed> {
-        for _ in 0..FASTER_MAX {
+        for _ in 0..CONFLICTS_MAX {
             let (stored, now) = self.find(name).await?;
             let Some(change) = decide(&stored, now) else { return Ok(Changed::Unchanged) };
             match self.change_all(vec![change]).await?.pop() {
                 Some(ScheduleChanged::Done { jobs, .. }) => {
-                    hear(jobs);
+                    on_jobs(jobs);
                     return Ok(Changed::Done);
                 }
                 Some(ScheduleChanged::NoRoom) => return Err(SchedulesError::NoRoom(name.clone())),
                 Some(ScheduleChanged::Changed) | None => {}
             }
         }
-        Err(others_are_faster().into())
+        Err(too_many_conflicts().into())
     }
 
     async fn read(&self, which: WhichSchedules) -> Result<SchedulesRead> {
@@ -335,14 +341,14 @@ fn refuse_damaged(read: &SchedulesRead) -> Result<()> {
     read.damaged.first().map_or(Ok(()), |(name, _)| Err(SchedulesError::Damaged(name.clone())))
 }
 
-fn tell_of_damaged(read: &SchedulesRead) -> Result<()> {
+fn log_damaged(read: &SchedulesRead) -> Result<()> {
     for (schedule, _) in &read.damaged {
-        tracing::error!(%schedule, "a schedule cannot be read, so it is not what is declared here and does not run: remove it, or start the version that wrote it");
+        tracing::error!(%schedule, "a stored schedule cannot be read, so it is not updated and does not run: remove it, or start the version that wrote it");
     }
     Ok(())
 }
 
-fn others_are_faster() -> EngineError {
-    let why = "others change this schedule all the time; try again when they are done".to_owned();
+fn too_many_conflicts() -> EngineError {
+    let why = "other processes keep changing this schedule; try again later".to_owned();
     EngineError::Unavailable { why }
 }

@@ -1,5 +1,5 @@
-//! The shell around firing: sleeps until the next tick, and looks from time to time whether somebody else has stored something. No
-//! error of the store ends it.
+//! The shell around firing: sleeps until the next tick, and polls from time to time for schedules that
+//! another process has stored. No error of the store ends it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use windlass_core::limits::{SCHEDULES_LOOK_EVERY, SCHEDULES_LOOK_IDLE};
 use super::duty::ScheduleDuty;
 use crate::duties::DutyContext;
 
-/// One run of the duty lasts so long: one that never ended would look like one that is stuck.
+/// The length of one run of the duty: a run that never ended would look stuck.
 const RUN_FOR: Duration = Duration::from_secs(30);
 
-/// EnqueuingDuties at each tick for a while, or until another process leads.
+/// Fires at each tick for a while, or until another process leads.
 pub(crate) async fn fire_for_a_while(
     duty: Arc<ScheduleDuty>,
     context: DutyContext,
@@ -30,8 +30,8 @@ pub(crate) async fn fire_for_a_while(
     Ok(())
 }
 
-/// Until the next tick, but not longer than another process may wait for what it has stored. Where there are no schedules, or none
-/// for long, looks are rare.
+/// The time until the next tick, but not longer than another process may wait for a schedule that it has
+/// stored. Where no schedule is stored or due, polls are rare.
 fn wait_for(next: Option<Duration>) -> Duration {
     next.map_or(SCHEDULES_LOOK_IDLE, |next| next.min(SCHEDULES_LOOK_EVERY))
 }

@@ -88,7 +88,7 @@ async fn catching_up_on_more_than_one_request_holds_goes_on_in_the_next() {
     let specs = ["a", "b", "c"].map(|called| ScheduleSpec { catch_up, ..spec(called, "every 1m") });
     scenario.schedules.declare(&specs, Origin::Code).await.unwrap();
     scenario.clock.advance(24 * 60 * MINUTE);
-    // Those of the last minute were seen in time.
+    // The ticks of the last minute were seen in time.
     assert_eq!(scenario.duty().run(|| true).await.unwrap().jobs, 3 * 702);
     let alert = scenario.schedules.find(&name("b")).await.unwrap().0.record.alert.unwrap();
     assert!(matches!(alert.alarm, ScheduleAlert::Missed { count: 1_438, .. }), "{alert:?}");
@@ -126,7 +126,7 @@ async fn others_on_the_same_thread_go_on_while_many_schedules_are_decided() {
     });
     assert_eq!(scenario.duty().run(|| true).await.unwrap().jobs, 100);
     other.abort();
-    assert!(turns.load(SeqCst) >= 100, "it had its turn after each");
+    assert!(turns.load(SeqCst) >= 100, "the other task ran after each");
 }
 
 #[tokio::test]
@@ -149,19 +149,19 @@ async fn a_tick_that_is_left_out_raises_an_alert_once_for_each_job_that_is_in_it
     let scenario = Scenario::new().await;
     let skips = ScheduleSpec { overlap: Overlap::Skip, ..spec("a", "every 1m") };
     scenario.schedules.declare(&[skips], Origin::Code).await.unwrap();
-    let (alerts, mut heard) = Alerts::captured();
+    let (alerts, mut raised) = Alerts::captured();
     let duty = ScheduleDuty::new(Arc::clone(&scenario.engine), alerts);
     for jobs in [1, 0, 0] {
         scenario.clock.advance(MINUTE);
         assert_eq!(duty.run(|| true).await.unwrap().jobs, jobs);
     }
     drop(duty);
-    let alert = heard.recv().await;
+    let alert = raised.recv().await;
     let Some(Alert::Schedule { schedule, alarm: ScheduleAlert::Overlaps { .. } }) = alert else {
         panic!("expected an overlap, got {alert:?}")
     };
     assert_eq!(schedule, name("a"));
-    assert_eq!(heard.recv().await, None, "once");
+    assert_eq!(raised.recv().await, None, "once");
 }
 
 #[tokio::test]
@@ -213,11 +213,11 @@ async fn people_pause_resume_skip_run_fill_and_remove() {
     assert_eq!(schedules.resume(&a).await.unwrap(), Changed::Done);
     assert_eq!(schedules.skip_next(&a).await.unwrap(), Some(now.plus(MINUTE)));
     scenario.clock.advance(2 * MINUTE);
-    assert_eq!(scenario.duty().run(|| true).await.unwrap().jobs, 1, "one of two was left out");
+    assert_eq!(scenario.duty().run(|| true).await.unwrap().jobs, 1, "one of two ticks was skipped");
     let ticks = schedules.ticks_of(&a, now, scenario.clock.now()).await.unwrap();
     let put = schedules.run_ticks(&a, &ticks).await.unwrap();
     let kept = put.iter().filter(|put| matches!(put, Put::Answered(EnqueueAnswer::Duplicate(_)))).count();
-    assert_eq!((put.len(), kept), (2, 1), "the first was run by hand, the second was left out");
+    assert_eq!((put.len(), kept), (2, 1), "the first was run by a person, the second was skipped");
     assert_eq!(schedules.remove(&a).await.unwrap(), Changed::Done);
     assert_eq!(schedules.remove(&a).await.unwrap(), Changed::NotFound);
     assert!(matches!(schedules.run(&a).await, Err(SchedulesError::Unknown(_))));

@@ -1,4 +1,4 @@
-//! One handler, one made-up job, no store to set up.
+//! Runs one handler on one made-up job, without a store to set up.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -16,10 +16,10 @@ use crate::handler::{Handler, Handlers};
 use crate::job_type::JobType;
 use crate::worker::WorkerOptions;
 
-/// Calls one handler on a made-up job and tells how it ended.
+/// Calls one handler on a made-up job and returns how it ended.
 ///
-/// The handler may do all that it may do in a worker: write, report progress, put in follow-up jobs of any type,
-/// panic, run into its time-out. Follow-up jobs are noted and not run.
+/// The handler may do all that it may do in a worker: write, report progress, enqueue follow-up jobs of any
+/// type, panic, run into its time-out. Follow-up jobs are noted and not run.
 ///
 /// ```
 /// use windlass::types::outcome::AttemptOutcome;
@@ -48,7 +48,7 @@ use crate::worker::WorkerOptions;
 /// ```
 ///
 /// # Panics
-/// If the job cannot be encoded, or its type's name or defaults are wrong.
+/// If the job cannot be encoded, or its type's name or defaults are invalid.
 pub async fn run_handler<T: JobType, S: Clone + Send + Sync + 'static, Args>(
     handler: impl Handler<T, S, Args>,
     job: impl Into<FakeJob<T>>,
@@ -59,13 +59,13 @@ pub async fn run_handler<T: JobType, S: Clone + Send + Sync + 'static, Args>(
     let options = WorkerOptions { enqueue_hooks: vec![registers_all(&store)], ..WorkerOptions::default() };
     let mut worker = TestWorker::with_options(Handlers::new(state).handle(handler), options);
     let _ = store.set(Arc::downgrade(&worker.engine));
-    worker.client().enqueue(work).await.unwrap_or_else(|why| panic!("the job cannot be put in: {why}"));
+    worker.client().enqueue(work).await.unwrap_or_else(|why| panic!("the job cannot be enqueued: {why}"));
     worker.cancel_next = cancelled;
     let ran = worker.run_changed(|job| changes.into_iter().for_each(|change| change(job))).await;
-    ran.expect("the one job there is runs")
+    ran.expect("the only job runs")
 }
 
-/// A made-up job for [`run_handler`]. A plain job will do where the handler looks at nothing else.
+/// A made-up job for [`run_handler`]. A plain job suffices if the handler reads nothing else.
 pub struct FakeJob<T> {
     work: T,
     changes: Vec<Change>,
@@ -80,7 +80,7 @@ impl<T: JobType> FakeJob<T> {
         Self { work, changes: Vec::new(), cancelled: false }
     }
 
-    /// As if this were the n-th attempt and all before had failed.
+    /// Pretends that this is the n-th attempt and that all before had failed.
     #[must_use]
     pub fn attempt(self, n: u32) -> Self {
         self.change(move |job| {
@@ -89,14 +89,14 @@ impl<T: JobType> FakeJob<T> {
         })
     }
 
-    /// Changes whatever a handler may look at: counters, key, correlation id, tags, progress, times.
+    /// Changes any field that a handler may read: counters, key, correlation id, tags, progress, times.
     #[must_use]
     pub fn change(mut self, change: impl FnOnce(&mut Job) + Send + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
     }
 
-    /// As if somebody had asked the job to stop.
+    /// Pretends that the job was asked to stop.
     #[must_use]
     pub fn cancelled(mut self) -> Self {
         self.cancelled = true;
@@ -110,7 +110,7 @@ impl<T: JobType> From<T> for FakeJob<T> {
     }
 }
 
-/// A hook that registers every type that comes along, so that follow-up jobs need no preparation.
+/// A hook that registers every type that it sees, so that follow-up jobs need no preparation.
 fn registers_all(store: &Arc<OnceLock<Weak<MemoryEngine>>>) -> EnqueueHook {
     let store = Arc::clone(store);
     Arc::new(move |job: &mut NewJob| {
@@ -127,6 +127,6 @@ fn register(engine: &MemoryEngine, job: &NewJob) {
     }
     let default = || QueueName::parse("default").expect("a built-in queue has a plain name");
     let spec = TypeSpec::new(job.job_type.clone(), job.queue.clone().unwrap_or_else(default));
-    // A queue that nobody declared stays unknown, and the follow-up job is refused as it would be elsewhere.
+    // A queue that is not declared stays unknown, and the follow-up job is refused as it would be elsewhere.
     let _ = at_once(engine.declare(Declaration { queues: vec![], types: vec![spec] }));
 }

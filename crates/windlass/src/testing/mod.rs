@@ -1,11 +1,13 @@
 //! Helpers for the tests of your own application: no server, no waiting, no sleeping.
 //!
-//! - [`run_handler`] calls one handler on a made-up job and tells how it ended, what it wrote and what it put in.
-//! - [`TestWorker`] is a whole Windlass in one test: jobs in memory, a clock that you move, and handlers that
-//!   run in the calling task, one after the other, in the order in which a worker with one slot would run them.
+//! - [`run_handler`] calls one handler on a made-up job and returns how it ended, what it wrote and which
+//!   jobs it enqueued.
+//! - [`TestWorker`] is a whole Windlass in one test: jobs in memory, a clock that you control, and handlers
+//!   that run in the calling task, one after the other, in the order in which a worker with one slot would
+//!   run them.
 //!
-//! Both go the way that every job goes: the same claim, the same execution with time-outs and caught panics, the
-//! same rule for what becomes of the job.
+//! Both take the same path as every job: the same claim, the same execution with time-outs and caught
+//! panics, the same rule for the transition of the job.
 //!
 //! ```
 //! use std::time::Duration;

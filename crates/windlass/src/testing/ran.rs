@@ -1,4 +1,4 @@
-//! What a run of a handler left behind.
+//! The result of a handler's run.
 
 use windlass_core::claim::Claimed;
 use windlass_core::enqueue::NewJob;
@@ -9,37 +9,37 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use crate::job_type::JobType;
 
-/// One run of a handler and what became of it.
+/// One run of a handler and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// The job as the handler saw it.
     pub job: Job,
     /// How the handler ended.
     pub outcome: AttemptOutcome,
-    /// What became of the job because of it: done, tried again and when, given up.
+    /// The resulting transition of the job: succeeded, retried and when, dead.
     pub transition: Transition,
-    /// Whether the store took that; if another worker owned the job by then, it did not.
+    /// Whether the store applied the transition; it did not if another worker owned the job by then.
     pub settled: Settled,
-    /// How long the handler ran, and what it wrote.
+    /// How long the handler ran, and the text that it wrote.
     pub report: AttemptReport,
-    /// How far the handler said it was, if it did.
+    /// The last progress that the handler reported, if any.
     pub progress: Option<Progress>,
-    /// What was put in while it ran, oldest first, as it was asked for.
+    /// The jobs that were enqueued while it ran, oldest first, as they were requested.
     pub follow_ups: Vec<NewJob>,
 }
 
 impl Ran {
-    /// What the handler wrote with [`Context::log`](crate::Context::log).
+    /// The text that the handler wrote with [`Context::log`](crate::Context::log).
     pub fn output(&self) -> &str {
         self.report.output.as_deref().unwrap_or_default()
     }
 
-    /// What went wrong, if something did.
+    /// The error of the run, if it failed.
     pub fn error(&self) -> Option<&JobError> {
         self.outcome.error()
     }
 
-    /// The jobs of type `T` that were put in while it ran, oldest first.
+    /// The jobs of type `T` that were enqueued while it ran, oldest first.
     ///
     /// # Panics
     /// If one of them does not decode as `T`.
@@ -47,12 +47,12 @@ impl Ran {
         let name = TypeName::parse(T::NAME);
         let of_type = self.follow_ups.iter().filter(|job| name.as_ref() == Ok(&job.job_type));
         let decode =
-            |job: &NewJob| job.payload.decode().expect("what was encoded as this type decodes as it");
+            |job: &NewJob| job.payload.decode().expect("a payload decodes as the type it was encoded from");
         of_type.map(decode).collect()
     }
 }
 
-/// A run whose end the store has not taken yet.
+/// A run whose end the store has not accepted yet.
 pub(super) struct Ended {
     pub(super) claimed: std::sync::Arc<Claimed>,
     pub(super) outcome: AttemptOutcome,

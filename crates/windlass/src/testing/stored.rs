@@ -1,4 +1,4 @@
-//! What is in the store, for assertions.
+//! Reads the store for assertions.
 
 use std::fmt::Write;
 
@@ -13,13 +13,13 @@ use windlass_core::span::show_span;
 use super::worker::{TestWorker, at_once};
 use crate::job_type::JobType;
 
-/// Jobs that the message of a failed assertion shows.
+/// The most jobs that the message of a failed assertion shows.
 const SHOWN_MAX: usize = 20;
-/// Bytes of a payload that it shows.
+/// The most bytes of a payload that it shows.
 const PAYLOAD_SHOWN_BYTES: usize = 200;
 
 impl TestWorker {
-    /// The job and where it is.
+    /// The job and its state.
     ///
     /// # Panics
     /// If there is no such job.
@@ -34,7 +34,7 @@ impl TestWorker {
         at_once(self.engine.attempts(id)).expect("memory answers")
     }
 
-    /// All jobs of type `T` that were put in, whatever has become of them, oldest first.
+    /// All jobs of type `T` that were enqueued, in whatever state, oldest first.
     ///
     /// # Panics
     /// If one of them does not decode as `T`.
@@ -54,10 +54,11 @@ impl TestWorker {
         self.records_of::<T>().iter().filter(waits).map(decoded).collect()
     }
 
-    /// Asserts that a job of type `T` was put in that looks as it should, and gives the first such job.
+    /// Asserts that a job of type `T` was enqueued that `looks_right` accepts, and returns the first such
+    /// job.
     ///
     /// # Panics
-    /// If there is none, with a list of what there is.
+    /// If there is none, with a list of the jobs in the store.
     #[track_caller]
     pub fn assert_enqueued<T: JobType>(&self, looks_right: impl Fn(&T) -> bool) -> T {
         let found = self.enqueued::<T>().into_iter().find(looks_right);
@@ -121,7 +122,7 @@ fn push_lines(text: &mut String, records: &[&StoredJob]) {
     }
 }
 
-/// Where a job is and what it is about, in one line.
+/// The state of a job and its payload, in one line.
 fn line(record: &StoredJob) -> String {
     let job = &record.job;
     let payload = bounded(job.payload.as_str().to_owned(), PAYLOAD_SHOWN_BYTES);

@@ -1,4 +1,4 @@
-//! A worker for tests: the same pool as in production, with one slot, driven by hand in the calling task.
+//! A worker for tests: the same pool as in production, with one slot, driven by the test in the calling task.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
@@ -33,10 +33,11 @@ use crate::worker::settle::BatchNumber;
 use crate::worker::shell::note_failure;
 use crate::worker::{LastError, Moment, WorkerOptions, heartbeat};
 
-/// Runs after which [`TestWorker::run`] gives up hope that the queues come to rest.
+/// The number of runs after which [`TestWorker::run`] no longer expects the queues to come to rest.
 const RUNS_MAX: usize = 10_000;
 
-/// A whole Windlass in one test: jobs in memory, a clock that you move, handlers that run in the calling task.
+/// A whole Windlass in one test: jobs in memory, a clock that you control, handlers that run in the calling
+/// task.
 ///
 /// Nothing happens by itself: jobs run when you call [`run`](Self::run), time passes when you call
 /// [`advance`](Self::advance).
@@ -51,13 +52,13 @@ pub struct TestWorker {
     pool: Pool,
     gate_opener: GateOpener,
     controls: Arc<Controls>,
-    /// Tells running jobs that they were cancelled, for as long as it is kept.
+    /// Notifies running jobs that they were cancelled, for as long as it is kept.
     _listener: Arc<Listener>,
     errors: LastErrors,
-    /// Nobody asks it: nothing of this is kept.
+    /// Required by `execute`; its samples are never flushed.
     recorder: Recorder,
-    put_in: Arc<Mutex<Vec<NewJob>>>,
-    /// Somebody asks the next job to stop as soon as it runs.
+    noted_jobs: Arc<Mutex<Vec<NewJob>>>,
+    /// Whether the next job is asked to stop as soon as it runs.
     pub(super) cancel_next: bool,
 }
 
@@ -65,30 +66,30 @@ impl TestWorker {
     /// A worker with these handlers, the five built-in queues, and an empty store.
     ///
     /// # Panics
-    /// If the handlers are wrong, for example two for one type.
+    /// If the handlers are invalid, for example two for one type.
     pub fn new<S: Clone + Send + Sync + 'static>(handlers: Handlers<S>) -> Self {
         Self::with_options(handlers, WorkerOptions::default())
     }
 
-    /// The same with queues, labels and enqueue hooks of your own. Whatever else the options say is about
-    /// processes and time, and has no meaning here.
+    /// Creates a worker with queues, labels and enqueue hooks of your own. The other options are about
+    /// processes and time, and have no meaning here.
     ///
     /// # Panics
-    /// If the handlers or the options are wrong.
+    /// If the handlers or the options are invalid.
     pub fn with_options<S: Clone + Send + Sync + 'static>(
         handlers: Handlers<S>,
         options: WorkerOptions,
     ) -> Self {
-        let table = handlers.finish().unwrap_or_else(|wrong| panic!("the handlers are wrong: {wrong}"));
+        let table = handlers.finish().unwrap_or_else(|wrong| panic!("the handlers are invalid: {wrong}"));
         let clock = Arc::new(ManualClock::default());
         let engine = Arc::new(MemoryEngine::with_clock(Arc::<ManualClock>::clone(&clock)));
         let worker = random::worker_id();
         let settings = declare_all(&engine, &table, &options);
         let card = card(worker, std::slice::from_ref(&settings), Vec::new(), WORKER_LEASE);
         at_once(engine.register(card)).expect("the id is new");
-        let put_in = Arc::default();
+        let noted_jobs = Arc::default();
         let limits = options.limits_with(&table);
-        let client = client_that_notes(&engine, &clock, WorkerOptions { limits, ..options }, &put_in);
+        let client = client_that_notes(&engine, &clock, WorkerOptions { limits, ..options }, &noted_jobs);
         let gate_opener =
             GateOpener::new(Arc::clone(client.limits()), table.handlers.keys().cloned().collect());
         let pool = Pool::new(settings.clone(), worker, Quarantine::default(), Box::new(random::claim_token));
@@ -115,7 +116,7 @@ impl TestWorker {
             _listener: listener,
             errors: LastErrors::default(),
             recorder: Recorder::default(),
-            put_in,
+            noted_jobs,
             cancel_next: false,
         }
     }
@@ -125,7 +126,7 @@ impl TestWorker {
         &self.client
     }
 
-    /// The store, for everything else that can be asked of it or done to it: cancel, retry, pause.
+    /// The store, for all other queries and acts: cancel, retry, pause.
     pub fn engine(&self) -> Arc<dyn Engine> {
         Arc::<MemoryEngine>::clone(&self.engine)
     }
@@ -135,15 +136,15 @@ impl TestWorker {
         &self.clock
     }
 
-    /// Lets time pass. What falls due by that runs with the next [`run`](Self::run).
+    /// Moves the clock. Jobs that fall due run with the next [`run`](Self::run).
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
 
-    /// Runs all that is due, follow-up jobs included, until nothing is. Gives what ran, in order.
+    /// Runs all due jobs, follow-up jobs included, until none is due. Returns the runs in order.
     ///
     /// # Panics
-    /// If that does not come to an end within 10,000 runs, for example because a job puts itself in again.
+    /// If the queues do not come to rest within 10,000 runs, for example because a job enqueues itself again.
     pub async fn run(&mut self) -> Vec<Ran> {
         let mut all = Vec::new();
         while let Some(ran) = self.run_one().await {
@@ -157,8 +158,8 @@ impl TestWorker {
         all
     }
 
-    /// Runs all that falls due within `span`, moving the clock from one due time to the next and in the end to
-    /// the end of the span. So a job that is retried for days is over in an instant.
+    /// Runs all jobs that fall due within `span`, moving the clock from one due time to the next and in the
+    /// end to the end of the span. So a job that is retried for days is over in an instant.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -190,7 +191,7 @@ impl TestWorker {
         all
     }
 
-    /// Runs the one job that is next, if one is due.
+    /// Runs the next job, if one is due.
     pub async fn run_one(&mut self) -> Option<Ran> {
         self.run_changed(|_| ()).await
     }
@@ -203,11 +204,11 @@ impl TestWorker {
     /// After how long the next job falls due.
     fn next_due_in(&self) -> Option<Duration> {
         let scope = &self.settings.scope;
-        let outlooks = at_once(self.engine.peek(&scope.queues, &scope.types)).expect("memory answers");
-        outlooks.into_iter().filter_map(|(_, peek)| peek.next_due_in).min()
+        let peeks = at_once(self.engine.peek(&scope.queues, &scope.types)).expect("memory answers");
+        peeks.into_iter().filter_map(|(_, peek)| peek.next_due_in).min()
     }
 
-    /// Runs the next job, changed before its handler sees it. The pool decides; here its effects are performed
+    /// Runs the next job, changed before its handler sees it. The pool decides; its effects are performed
     /// at once instead of in tasks.
     pub(super) async fn run_changed(&mut self, change: impl FnOnce(&mut Job)) -> Option<Ran> {
         self.do_maintenance();
@@ -229,19 +230,19 @@ impl TestWorker {
                         self.pool.on(Event::ClaimAnswered(token, Ok(answer)), self.now());
                     }
                     Effect::Start(claimed) => {
-                        // One job is enough; so its end is stored before anything else is claimed.
+                        // One job is enough; so its end is stored before another job is claimed.
                         self.pool.set_concurrency(0);
                         ended = Some(self.execute(claimed).await);
                     }
                     Effect::Settle(number, batch) => ran = self.settle(number, batch, ended.take()).or(ran),
-                    other => unreachable!("memory never fails and nobody stops this pool: {other:?}"),
+                    other => unreachable!("memory never fails and no test stops this pool: {other:?}"),
                 }
             }
         }
     }
 
     async fn execute(&mut self, claimed: Arc<Claimed>) -> Ended {
-        self.put_in().clear();
+        self.noted_jobs().clear();
         let fence = claimed.fence();
         let control = self.controls.start(&claimed, RetryPolicy::Never, Duration::MAX);
         if std::mem::take(&mut self.cancel_next) {
@@ -250,7 +251,7 @@ impl TestWorker {
         let before = self.clock.now();
         let (outcome, report) =
             execute(&self.table, &self.client, Arc::clone(&claimed), control, &self.recorder).await;
-        // By the clock of the test, so that what is remembered of the attempt is the same in every run.
+        // By the clock of the test, so that the stored attempt is the same in every run.
         let report = AttemptReport { ran_for: self.clock.now().since(before), ..report };
         self.controls.end(fence);
         note_failure(&claimed, &outcome, &self.errors);
@@ -259,7 +260,7 @@ impl TestWorker {
             claimed,
             outcome: outcome.clone(),
             progress: progress.and_then(|record| record.job.progress),
-            follow_ups: std::mem::take(&mut *self.put_in()),
+            follow_ups: std::mem::take(&mut *self.noted_jobs()),
         };
         self.pool.on(Event::Ended { fence, outcome, report }, self.now());
         ended
@@ -275,7 +276,7 @@ impl TestWorker {
         ran
     }
 
-    /// What a real worker's heart and maintenance do as time passes.
+    /// Does what the heartbeat thread and the maintenance of a real worker do as time passes.
     fn do_maintenance(&self) {
         let heartbeat = Heartbeat { worker: self.worker, lease: WORKER_LEASE, idle: false };
         at_once(self.engine.extend(heartbeat)).expect("memory answers");
@@ -287,32 +288,32 @@ impl TestWorker {
         self.clock.now().since(self.started)
     }
 
-    fn put_in(&self) -> std::sync::MutexGuard<'_, Vec<NewJob>> {
-        self.put_in.lock().unwrap_or_else(PoisonError::into_inner)
+    fn noted_jobs(&self) -> std::sync::MutexGuard<'_, Vec<NewJob>> {
+        self.noted_jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Declares the queues and types, and gives the one pool that serves them all.
+/// Declares the queues and types, and returns the one pool that serves them all.
 fn declare_all(engine: &MemoryEngine, table: &Table, options: &WorkerOptions) -> PoolSettings {
     let queues = options.all_queues(table.specs());
     assert!(queues.len() <= QUEUES_PER_CLAIM_MAX, "expected at most {QUEUES_PER_CLAIM_MAX} queues");
     let settings = options.one_pool(&queues, &table.specs().collect::<Vec<_>>());
     let types = table.specs().cloned().collect();
     at_once(engine.declare(Declaration { queues, types }))
-        .unwrap_or_else(|wrong| panic!("the queues or types are wrong: {wrong}"));
+        .unwrap_or_else(|wrong| panic!("the queues or types are invalid: {wrong}"));
     settings
 }
 
-/// A client whose last hook notes what was put in, as the other hooks left it.
+/// A client whose last hook notes each enqueued job, as the other hooks left it.
 fn client_that_notes(
     engine: &Arc<MemoryEngine>,
     clock: &Arc<ManualClock>,
     options: WorkerOptions,
-    put_in: &Arc<Mutex<Vec<NewJob>>>,
+    noted_jobs: &Arc<Mutex<Vec<NewJob>>>,
 ) -> Client {
-    let put_in = Arc::clone(put_in);
+    let noted_jobs = Arc::clone(noted_jobs);
     let note: EnqueueHook = Arc::new(move |job: &mut NewJob| {
-        put_in.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
+        noted_jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
     });
     let mut hooks = options.enqueue_hooks;
     hooks.push(note);
@@ -329,7 +330,7 @@ fn change_first<F: FnOnce(&mut Job)>(answer: &mut ClaimAnswer, change: &mut Opti
     }
 }
 
-/// The answer of the memory engine, which never makes anybody wait.
+/// The answer of the memory engine, whose calls never wait.
 pub(super) fn at_once<T>(call: impl Future<Output = T>) -> T {
     let mut context = std::task::Context::from_waker(Waker::noop());
     match std::pin::pin!(call).poll(&mut context) {

@@ -1,4 +1,5 @@
-//! Looking at triggers: all that have a mark and may be looked at. It is right if many do it at once.
+//! Evaluating completion triggers: all that are marked and may be evaluated. The result is correct if many
+//! processes do it at once.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,62 +17,63 @@ use super::{fire, read};
 use crate::alerts::{Alert, Alerts};
 use crate::random;
 
-/// How often one run looks again, because somebody was faster or more came in. What is left then waits for the next.
+/// The most rounds of one run, because another process was faster or more triggers were marked. Triggers
+/// left after that wait for the next run.
 const ROUNDS_MAX: u32 = 5;
 
-/// Looks at triggers.
+/// Evaluates completion triggers.
 pub(crate) struct TriggerDuty {
     engine: Arc<dyn Engine>,
     alerts: Alerts,
-    /// CompletionTriggers that cannot be read, and of which that was told.
-    told_of: Mutex<BTreeSet<TriggerName>>,
+    /// Completion triggers that cannot be read, and for which an alert was raised.
+    alerted: Mutex<BTreeSet<TriggerName>>,
 }
 
-/// What a run did, and when the next should be.
+/// The result of a run, and when the next should be.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Looked {
-    /// Jobs that were made.
+pub(crate) struct Evaluated {
+    /// The number of jobs that were enqueued.
     pub(crate) jobs: usize,
-    /// In which time a trigger that has a mark may be looked at; nothing if none has one.
+    /// The time until a marked trigger may be evaluated; none if no trigger is marked.
     pub(crate) next: Option<Duration>,
-    /// Whether there are triggers at all.
+    /// Whether the store has any triggers.
     pub(crate) any: bool,
 }
 
 impl TriggerDuty {
     pub(crate) fn new(engine: Arc<dyn Engine>, alerts: Alerts) -> Self {
-        Self { engine, alerts, told_of: Mutex::default() }
+        Self { engine, alerts, alerted: Mutex::default() }
     }
 
-    /// Looks at all that is marked and may be looked at now.
-    pub(crate) async fn run(&self) -> Result<Looked, EngineError> {
-        let mut looked = Looked::default();
+    /// Evaluates all triggers that are marked and may be evaluated now.
+    pub(crate) async fn run(&self) -> Result<Evaluated, EngineError> {
+        let mut evaluated = Evaluated::default();
         for _ in 0..ROUNDS_MAX {
             let marked = read(&self.engine, WhichTriggers::Marked(TRIGGERS_PER_CALL_MAX as u32)).await?;
-            looked.any = marked.any;
-            looked.next = marked.next.map(|next| next.since(marked.now));
-            marked.damaged.iter().for_each(|(name, _)| self.tell_of_damaged(name));
+            evaluated.any = marked.any;
+            evaluated.next = marked.next.map(|next| next.since(marked.now));
+            marked.damaged.iter().for_each(|(name, _)| self.alert_damaged(name));
             if marked.triggers.is_empty() {
-                return Ok(looked);
+                return Ok(evaluated);
             }
             let firings: Vec<_> =
                 marked.triggers.iter().map(|trigger| acts::fire(trigger, marked.now)).collect();
-            let answers = self.fire(firings, &mut looked.jobs).await?;
-            // Others are at all of them: whoever asked again at once would do so until they are done.
+            let answers = self.fire(firings, &mut evaluated.jobs).await?;
+            // Other processes evaluate all of them: asking again at once would go on until they are done.
             if answers.iter().all(|fired| *fired == TriggerFired::Later) {
                 let pause = random::part_of(TRIGGER_PAUSE);
-                looked.next = Some(looked.next.map_or(pause, |next| next.min(pause)));
-                return Ok(looked);
+                evaluated.next = Some(evaluated.next.map_or(pause, |next| next.min(pause)));
+                return Ok(evaluated);
             }
         }
-        looked.next.get_or_insert(Duration::ZERO);
-        Ok(looked)
+        evaluated.next.get_or_insert(Duration::ZERO);
+        Ok(evaluated)
     }
 
-    /// Once, not with every look.
-    fn tell_of_damaged(&self, trigger: &TriggerName) {
-        let mut told_of = self.told_of.lock().unwrap_or_else(PoisonError::into_inner);
-        if told_of.insert(trigger.clone()) {
+    /// Raises an alert once for each unreadable trigger, not in every round.
+    fn alert_damaged(&self, trigger: &TriggerName) {
+        let mut alerted = self.alerted.lock().unwrap_or_else(PoisonError::into_inner);
+        if alerted.insert(trigger.clone()) {
             self.alerts.raise(&Alert::UnreadableTrigger { trigger: trigger.clone() });
         }
     }
@@ -82,12 +84,12 @@ impl TriggerDuty {
         jobs: &mut usize,
     ) -> Result<Vec<TriggerFired>, EngineError> {
         let answers = fire(&self.engine, firings.clone()).await?;
-        *jobs += firings.iter().zip(&answers).filter(|(firing, fired)| self.tell(firing, fired)).count();
+        *jobs += firings.iter().zip(&answers).filter(|(firing, fired)| self.report(firing, fired)).count();
         Ok(answers)
     }
 
-    /// Tells of what was done, and whether a job was made.
-    fn tell(&self, firing: &TriggerFiring, fired: &TriggerFired) -> bool {
+    /// Reports a firing. Returns whether a job was enqueued.
+    fn report(&self, firing: &TriggerFiring, fired: &TriggerFired) -> bool {
         let trigger = &firing.name;
         match fired {
             TriggerFired::Fired { job: EnqueueAnswer::Refused(why), .. } => {
@@ -96,7 +98,7 @@ impl TriggerDuty {
             }
             TriggerFired::Fired { job, .. } => {
                 let job = job.job().map_or(0, |id| id.0);
-                tracing::debug!(%trigger, job.id = job, "a completion trigger made its job");
+                tracing::debug!(%trigger, job.id = job, "a completion trigger enqueued its job");
                 true
             }
             TriggerFired::Held | TriggerFired::Unmarked | TriggerFired::Later | TriggerFired::Changed => {

@@ -1,8 +1,9 @@
-//! CompletionTriggers: a job that is put in when a group of others was worked off.
+//! Completion triggers: enqueue a job when a group of jobs has finished.
 //!
-//! A worker declares the triggers of its [options](crate::WorkerOptions::triggers). Whoever ends the last job of a group looks at once whether
-//! it was the last, and a duty looks for those whose process died before it could. [`CompletionTriggers`] is for everything else: what people do at
-//! the command line, an application can do by it, too. What is decided is decided in [`windlass_core::triggers`].
+//! A worker declares the triggers of its [options](crate::WorkerOptions::triggers). The process that ends
+//! the last job of a group evaluates the trigger at once, and a duty evaluates the triggers of processes
+//! that died before they could. [`CompletionTriggers`] is for everything else: an application can do by it
+//! what people do at the command line. The rules are in [`windlass_core::triggers`].
 
 pub(crate) mod duty;
 pub(crate) mod shell;
@@ -26,8 +27,8 @@ use windlass_core::triggers::{
 use crate::schedules::Declared;
 use crate::store;
 
-/// How often a change is decided again because somebody else was faster.
-const FASTER_MAX: usize = 20;
+/// How often a change is decided again because another process changed the trigger first.
+const CONFLICTS_MAX: usize = 20;
 
 /// The triggers of a store. Cheap to clone.
 #[derive(Clone)]
@@ -35,28 +36,26 @@ pub struct CompletionTriggers {
     engine: Arc<dyn Engine>,
 }
 
-/// Why something about triggers was not done.
+/// The reason why an operation on completion triggers failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TriggersError {
-    /// What was declared is wrong. Nothing was stored.
+    /// A declared trigger is invalid. No trigger was stored.
     #[error(transparent)]
     Spec(#[from] CompletionTriggerError),
-    /// There is none of this name.
+    /// The store has no trigger of this name.
     #[error(
-        "expected the name of a completion trigger, got {0}, and there is none; see `windlass completion trigger list`"
+        "expected the name of a completion trigger, got {0}, and there is none; see `windlass trigger list`"
     )]
     Unknown(TriggerName),
-    /// What the store has of it cannot be read.
+    /// The stored trigger cannot be read.
     #[error(
-        "trigger {0} cannot be read; it was changed by hand or by a newer version: remove it and declare it again"
+        "trigger {0} cannot be read; a person or a newer version changed it: remove it and declare it again"
     )]
     Damaged(TriggerName),
-    /// The store has no room for another.
-    #[error(
-        "expected at most {TRIGGERS_MAX} triggers, and there are so many; remove some before you store {0}"
-    )]
+    /// The store has no room for another trigger.
+    #[error("expected at most {TRIGGERS_MAX} triggers, got one more; remove a trigger before you store {0}")]
     NoRoom(TriggerName),
-    /// The store.
+    /// The store failed or refused.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -69,8 +68,8 @@ impl CompletionTriggers {
         Self { engine }
     }
 
-    /// Stores triggers, or makes the stored ones what is declared. All are checked before anything is stored. Those that are not named
-    /// stay as they are: removing one is a step of its own.
+    /// Stores triggers, or changes the stored ones to what is declared. All are checked before any is
+    /// stored. Triggers that are not named stay as they are: removing a trigger is a step of its own.
     pub async fn declare(
         &self,
         specs: &[CompletionTrigger],
@@ -80,14 +79,15 @@ impl CompletionTriggers {
         self.declare_parts(specs, origin, refuse_damaged).await
     }
 
-    /// The same for a worker that starts: what the store has of some of them and cannot be read, as after a newer version was here,
-    /// keeps neither the others from being stored nor the worker from its jobs. It is told, and stays as it is.
+    /// Declares triggers for a worker that starts. Stored triggers that cannot be read, as after a newer
+    /// version ran, prevent neither the other triggers from being stored nor the worker from running its
+    /// jobs. They are logged, and stay as they are.
     pub(crate) async fn apply_lenient(&self, specs: &[CompletionTrigger], origin: Origin) -> Result<()> {
         check_all(specs)?;
-        self.declare_parts(specs, origin, tell_of_damaged).await.map(drop)
+        self.declare_parts(specs, origin, log_damaged).await.map(drop)
     }
 
-    /// Those of these that the store does not have, readable or not.
+    /// The triggers among these that the store does not have, readable or not.
     pub(crate) async fn missing(&self, specs: &[CompletionTrigger]) -> Result<Vec<CompletionTrigger>> {
         let mut missing = specs.to_vec();
         for part in specs.chunks(TRIGGERS_PER_CALL_MAX) {
@@ -99,8 +99,8 @@ impl CompletionTriggers {
         Ok(missing)
     }
 
-    /// CompletionTriggers that somebody of this origin has stored and that are not among these: they go on until they are removed. Another
-    /// application on the same store may have declared them.
+    /// The stored triggers of this origin that are not among these: they go on until they are removed.
+    /// Another application on the same store may have declared them.
     pub async fn undeclared(&self, specs: &[CompletionTrigger], origin: Origin) -> Result<Vec<TriggerName>> {
         let all = self.all().await?.triggers.into_iter();
         let of_origin = all.filter(|stored| stored.record.origin == origin);
@@ -108,9 +108,9 @@ impl CompletionTriggers {
         Ok(names.filter(|name| specs.iter().all(|spec| spec.name != *name)).collect())
     }
 
-    /// Tells of them when a worker starts: one that was taken out of the code is easily forgotten in the store. What cannot be found out
-    /// keeps nobody from starting.
-    pub(crate) async fn tell_of_undeclared(&self, specs: &[CompletionTrigger], origin: Origin) {
+    /// Logs the undeclared triggers when a worker starts: a trigger that was removed from the code is
+    /// easily forgotten in the store. A failure to read them does not prevent the worker from starting.
+    pub(crate) async fn log_undeclared(&self, specs: &[CompletionTrigger], origin: Origin) {
         for trigger in self.undeclared(specs, origin).await.unwrap_or_default() {
             tracing::info!(%trigger, origin = origin.as_str(), "a stored completion trigger is not declared by this worker; it goes on until it is removed");
         }
@@ -137,7 +137,7 @@ impl CompletionTriggers {
     ) -> Result<Vec<(TriggerName, Declared)>> {
         let mut declared: Vec<_> =
             specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
-        for _ in 0..FASTER_MAX {
+        for _ in 0..CONFLICTS_MAX {
             let names = specs.iter().map(|spec| spec.name.clone()).collect();
             let read = self.read(WhichTriggers::Named(names)).await?;
             of_damaged(&read)?;
@@ -161,10 +161,10 @@ impl CompletionTriggers {
                 }
             }
         }
-        Err(others_are_faster().into())
+        Err(too_many_conflicts().into())
     }
 
-    /// One drain.
+    /// One completion trigger.
     pub async fn find(&self, name: &TriggerName) -> Result<StoredTrigger> {
         let mut read = self.read(WhichTriggers::Named(vec![name.clone()])).await?;
         refuse_damaged(&read)?;
@@ -176,9 +176,10 @@ impl CompletionTriggers {
         self.read(WhichTriggers::After(None, LIST_PAGE_MAX)).await
     }
 
-    /// Forgets a trigger, with its marks. Jobs that it made stay. One that cannot be read is forgotten, too.
+    /// Removes a trigger, with its marks. Jobs that it enqueued stay. A trigger that cannot be read is
+    /// removed, too.
     pub async fn remove(&self, name: &TriggerName) -> Result<Changed> {
-        for _ in 0..FASTER_MAX {
+        for _ in 0..CONFLICTS_MAX {
             let read = self.read(WhichTriggers::Named(vec![name.clone()])).await?;
             let sound = read.triggers.first().map(|stored| stored.version);
             let Some(version) = sound.or(read.damaged.first().map(|(_, version)| *version)) else {
@@ -189,7 +190,7 @@ impl CompletionTriggers {
                 return Ok(Changed::Done);
             }
         }
-        Err(others_are_faster().into())
+        Err(too_many_conflicts().into())
     }
 
     async fn read(&self, which: WhichTriggers) -> Result<TriggersRead> {
@@ -226,14 +227,14 @@ fn refuse_damaged(read: &TriggersRead) -> Result<()> {
     read.damaged.first().map_or(Ok(()), |(name, _)| Err(TriggersError::Damaged(name.clone())))
 }
 
-fn tell_of_damaged(read: &TriggersRead) -> Result<()> {
+fn log_damaged(read: &TriggersRead) -> Result<()> {
     for (trigger, _) in &read.damaged {
-        tracing::error!(%trigger, "a completion trigger cannot be read, so it is not what is declared here and does not fire: remove it, or start the version that wrote it");
+        tracing::error!(%trigger, "a stored completion trigger cannot be read, so it is not updated and does not fire: remove it, or start the version that wrote it");
     }
     Ok(())
 }
 
-fn others_are_faster() -> EngineError {
-    let why = "others change this completion trigger all the time; try again when they are done".to_owned();
+fn too_many_conflicts() -> EngineError {
+    let why = "other processes keep changing this completion trigger; try again later".to_owned();
     EngineError::Unavailable { why }
 }

@@ -98,7 +98,7 @@ impl Scenario {
         let ClaimAnswer::Claimed { mut jobs, .. } = self.engine.claim(request).await.unwrap() else {
             panic!("the worker lives")
         };
-        let claimed = jobs.pop().expect("the job that was just put in");
+        let claimed = jobs.pop().expect("the job that was just enqueued");
         let end = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
         self.engine.settle(vec![end]).await.unwrap();
     }
@@ -115,13 +115,13 @@ async fn a_run_fires_all_that_is_marked_and_says_when_to_look_again() {
     assert!(!scenario.duty().run().await.unwrap().any);
     let specs: Vec<_> = (0..20).map(|n| spec(&format!("d{n}"), "hook")).collect();
     scenario.triggers.declare(&specs, Origin::Code).await.unwrap();
-    let looked = scenario.duty().run().await.unwrap();
-    assert_eq!((looked.jobs, looked.next, looked.any), (0, None, true));
+    let evaluated = scenario.duty().run().await.unwrap();
+    assert_eq!((evaluated.jobs, evaluated.next, evaluated.any), (0, None, true));
     scenario.run_a_job(1).await;
     assert_eq!(scenario.duty().run().await.unwrap().jobs, 20);
     scenario.run_a_job(2).await;
-    let looked = scenario.duty().run().await.unwrap();
-    assert_eq!((looked.jobs, looked.next), (0, Some(TRIGGER_PAUSE)));
+    let evaluated = scenario.duty().run().await.unwrap();
+    assert_eq!((evaluated.jobs, evaluated.next), (0, Some(TRIGGER_PAUSE)));
     scenario.clock.advance(TRIGGER_PAUSE);
     assert_eq!((scenario.duty().run().await.unwrap().jobs, scenario.hooks().await), (20, 40));
 }
@@ -146,12 +146,12 @@ async fn a_refused_job_is_kept_as_an_alert_with_the_drain_and_not_tried_again() 
     let scenario = Scenario::new().await;
     scenario.triggers.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
     scenario.run_a_job(1).await;
-    let (alerts, mut heard) = Alerts::captured();
+    let (alerts, mut raised) = Alerts::captured();
     let duty = TriggerDuty::new(Arc::clone(&scenario.engine), alerts);
     assert_eq!(duty.run().await.unwrap().jobs, 1);
     drop(duty);
-    assert!(matches!(heard.recv().await, Some(Alert::Trigger { trigger, .. }) if trigger == name("bad")));
-    assert_eq!(heard.recv().await, None, "once");
+    assert!(matches!(raised.recv().await, Some(Alert::Trigger { trigger, .. }) if trigger == name("bad")));
+    assert_eq!(raised.recv().await, None, "once");
     let bad = scenario.triggers.find(&name("bad")).await.unwrap();
     assert_eq!((bad.record.fired, bad.is_marked), (1, false));
     assert!(bad.record.alert.unwrap().why.contains("unknown"));
@@ -178,7 +178,8 @@ async fn declaring_tells_what_is_new_and_a_wrong_one_keeps_the_others_from_being
     assert_eq!(scenario.triggers.all().await.unwrap().triggers.len(), 1);
 }
 
-/// The store's clock stands still, so there is always a mark that must wait, as on a store where others end jobs all the time.
+/// The store's clock stands still, so there is always a mark that must wait, as on a store where other
+/// processes end jobs all the time.
 #[tokio::test]
 async fn who_stops_does_not_look_for_as_long_as_there_are_marks() {
     let scenario = Scenario::new().await;
@@ -188,11 +189,11 @@ async fn who_stops_does_not_look_for_as_long_as_there_are_marks() {
     scenario.duty().run().await.unwrap();
     scenario.run_a_job(2).await;
     let ended = tokio::time::timeout(Duration::from_secs(3), trigger_poller.end()).await;
-    assert!(ended.is_ok(), "it should be gone after two pauses");
+    assert!(ended.is_ok(), "the poller should end after two pauses");
     assert_eq!(scenario.hooks().await, 1, "the last mark must wait");
 }
 
-/// As while another process looks for long.
+/// The lock stands for another process that takes long to evaluate the trigger.
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_that_another_process_is_at_is_not_asked_for_all_the_time() {
@@ -215,8 +216,8 @@ async fn a_drain_that_another_process_is_at_is_not_asked_for_all_the_time() {
     tokio::spawn(connection);
     let at_it = format!("BEGIN; SELECT 1 FROM {schema}.completion_triggers FOR UPDATE");
     other.batch_execute(&at_it).await.unwrap();
-    let looked = scenario.duty().run().await.unwrap();
-    assert!(looked.jobs == 0 && looked.next >= Some(TRIGGER_PAUSE / 2), "{looked:?}");
+    let evaluated = scenario.duty().run().await.unwrap();
+    assert!(evaluated.jobs == 0 && evaluated.next >= Some(TRIGGER_PAUSE / 2), "{evaluated:?}");
     other.batch_execute("COMMIT").await.unwrap();
     assert_eq!(scenario.duty().run().await.unwrap().jobs, 1);
 }

@@ -235,7 +235,9 @@ impl Body {
     fn run_thread(self) {
         match tokio::runtime::Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => runtime.block_on(self.run()),
-            Err(error) => tracing::error!(%error, "no heartbeat: its runtime cannot be made"),
+            Err(error) => {
+                tracing::error!(%error, "creating the runtime of the heartbeats failed; this worker sends none")
+            }
         }
     }
 
@@ -282,7 +284,7 @@ impl Body {
                 tracing::warn!(
                     "the store has not answered for a whole lease; releasing the jobs that have not started"
                 );
-                self.tell(|| Event::LeaseRanOut);
+                self.send_to_pools(|| Event::LeaseRanOut);
             }
             HeartEffect::Died => {
                 tracing::info!("this worker was declared dead; starting over under another identity");
@@ -290,7 +292,7 @@ impl Body {
                     *heart = Heart::new(self.lease, self.every, self.started.elapsed());
                     heart.beat_by(self.started.elapsed(), Duration::ZERO);
                     self.hand_on_stop_requests();
-                    self.tell(|| Event::Reborn(worker));
+                    self.send_to_pools(|| Event::Reborn(worker));
                     self.duties.was_reborn();
                     self.alerts.raise(&Alert::StartedOver { worker });
                 }
@@ -401,7 +403,7 @@ impl Body {
         }
     }
 
-    fn tell(&self, event: impl Fn() -> Event) {
+    fn send_to_pools(&self, event: impl Fn() -> Event) {
         for pool in &self.pools {
             // A full inbox is waited for: a pool that never learns its new identity would claim nothing any
             // more.

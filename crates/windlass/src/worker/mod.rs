@@ -23,9 +23,9 @@ use crate::duties::prepare::{EnqueuingDuties, Prepared, check_options};
 use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::GateOpener;
-use crate::reconcile::Declaring;
+use crate::reconcile::Reconciler;
 use crate::rollups::recorder::Recorder;
-use crate::rollups::shell::{StatsFlusher, TELL_GRACE};
+use crate::rollups::shell::{STATS_FLUSH_GRACE, StatsFlusher};
 use crate::schedules::SchedulesError;
 use crate::triggers::TriggersError;
 use crate::triggers::shell::TriggerPoller;
@@ -124,10 +124,10 @@ impl Worker {
             None => None,
         };
         sync_limits(&client).await;
-        let reconcile = Declaring::of(&engine, &options);
+        let reconcile = Reconciler::of(&engine, &options);
         let stored = reconcile.at_start().await?;
-        client.schedules().tell_of_undeclared(&options.schedules, options.schedules_origin).await;
-        client.triggers().tell_of_undeclared(&options.triggers, options.triggers_origin).await;
+        client.schedules().log_undeclared(&options.schedules, options.schedules_origin).await;
+        client.triggers().log_undeclared(&options.triggers, options.triggers_origin).await;
         let gates = Some(gate_opener(&client, &table));
         let duties = Prepared::new(&engine, &options, &options.duties, gates, EnqueuingDuties::of(&options));
         let card = plan.card(random::worker_id(), duties.led());
@@ -209,7 +209,7 @@ impl Worker {
         );
         let depth = options
             .maintenance
-            .then(|| tokio::spawn(maintenance::depth::keep_looking(engine, mailbox.clone())));
+            .then(|| tokio::spawn(maintenance::depth::watch_depth(engine, mailbox.clone())));
         let gate_opener = gate_opener(&client, &parts.table);
         let gate_opener =
             if options.maintenance { gate_opener.beside_duty(mailbox.clone()) } else { gate_opener };
@@ -268,7 +268,7 @@ impl Worker {
         if self.pools.is_empty() {
             self.stopper().stop();
         }
-        tell(&self.all_pools(), &self.runtime, || Event::Drain);
+        send_to_pools(&self.all_pools(), &self.runtime, || Event::Drain);
         self.ended(None).await
     }
 
@@ -312,7 +312,7 @@ impl Worker {
             let _ = tokio::time::timeout(FLUSH_GRACE, trigger_poller.end()).await;
         }
         if let Some(stats_flusher) = self.stats_flusher.take() {
-            let _ = tokio::time::timeout(TELL_GRACE, stats_flusher.end()).await;
+            let _ = tokio::time::timeout(STATS_FLUSH_GRACE, stats_flusher.end()).await;
         }
         self.watches.drain(..).for_each(|watch| watch.abort());
         self.listener = None;
@@ -375,7 +375,7 @@ impl PoolPanic {
         tracing::error!("a pool panicked; this worker ends, and its jobs are rescued when its lease expires");
         self.heart.fall_silent();
         self.controls.abort_all();
-        tell(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
+        send_to_pools(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
     }
 }
 
@@ -410,17 +410,17 @@ impl Stopper {
     /// Other processes take over the duties at once.
     pub fn stop(&self) {
         self.duties.iter().for_each(Mailbox::stop);
-        tell(&self.pools, &self.runtime, || Event::Stop { grace: self.grace });
+        send_to_pools(&self.pools, &self.runtime, || Event::Stop { grace: self.grace });
     }
 
     /// Claims no more jobs, ends running handlers at once and releases their jobs. For a second signal.
     pub fn stop_now(&self) {
         self.duties.iter().for_each(Mailbox::stop);
-        tell(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
+        send_to_pools(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
     }
 }
 
-fn tell(pools: &[mpsc::Sender<Event>], runtime: &Handle, event: impl Fn() -> Event) {
+fn send_to_pools(pools: &[mpsc::Sender<Event>], runtime: &Handle, event: impl Fn() -> Event) {
     for pool in pools {
         // A full inbox belongs to a pool that is about to read it; a closed one to a pool that has ended.
         if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {

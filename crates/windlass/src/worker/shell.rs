@@ -228,7 +228,7 @@ pub(crate) fn note_failure(claimed: &Claimed, outcome: &AttemptOutcome, errors: 
 
 /// Logs a failed call, and classifies the failure for a pool.
 pub(crate) fn failure(error: &EngineError) -> CallFailure {
-    tracing::warn!(%error, "the store failed");
+    tracing::warn!(%error, "a call to the store failed");
     match error {
         error if error.is_unknown() => CallFailure::Unknown,
         error if error.is_passing() => CallFailure::NotDone,

@@ -1,4 +1,4 @@
-//! Pulling jobs by hand.
+//! Consumers, which pull jobs without handlers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const BRIEF: Duration = Duration::from_millis(20);
 
 async fn consumer_with(options: WorkerOptions) -> Consumer {
     let types =
-        [spec_of::<Mail>(), spec_of::<Work>()].map(|spec| spec.expect("the names are names")).to_vec();
+        [spec_of::<Mail>(), spec_of::<Work>()].map(|spec| spec.expect("the names are valid")).to_vec();
     Consumer::start(Arc::new(MemoryEngine::new()), types, options).await.expect("the consumer starts")
 }
 
@@ -30,7 +30,7 @@ async fn consumer() -> Consumer {
 }
 
 async fn put(consumer: &Consumer, user: u64) -> JobId {
-    consumer.client().enqueue(Mail { user }).await.expect("the job is taken").id
+    consumer.client().enqueue(Mail { user }).await.expect("the job is accepted").id
 }
 
 async fn next(consumer: &Consumer) -> HeldJob {
@@ -41,10 +41,10 @@ async fn next(consumer: &Consumer) -> HeldJob {
 }
 
 async fn phase(consumer: &Consumer, id: JobId) -> Phase {
-    consumer.client().job(id).await.expect("memory answers").expect("the job is known").phase()
+    consumer.client().job(id).await.expect("the memory engine answers").expect("the job is known").phase()
 }
 
-/// For what happens by itself, soon: a job that was dropped goes back.
+/// Waits for a state that the job reaches by itself, such as that of a dropped job, which is given back.
 async fn until(consumer: &Consumer, id: JobId, wanted: Phase) {
     let look = async {
         while phase(consumer, id).await != wanted {
@@ -94,7 +94,7 @@ async fn a_new_job_wakes_whoever_waits_at_once() {
 
 #[tokio::test]
 async fn a_delayed_job_wakes_whoever_waits_when_it_falls_due() {
-    // No poll comes to its help.
+    // Polling is too rare to find the job.
     let queues = QueueSpec::built_in();
     let queues = queues.into_iter().map(|queue| QueueSpec { poll_interval: PATIENCE * 60, ..queue });
     let consumer =
@@ -141,14 +141,14 @@ async fn a_job_that_is_dropped_is_given_back() {
 #[tokio::test]
 async fn a_job_that_nobody_waits_for_any_more_goes_back_as_if_it_had_not_been_claimed() {
     let consumer = consumer().await;
-    let mut gave_up = 0;
+    let mut stopped_waiting = 0;
     for turns in 0..30 {
-        // Gives up at every possible moment, also between the claim and its answer.
+        // The caller stops waiting at every possible moment, also between the claim and its answer.
         let id = put(&consumer, 1).await;
         let held = tokio::select! {
             biased;
             () = some_turns(turns) => {
-                gave_up += 1;
+                stopped_waiting += 1;
                 next(&consumer).await
             }
             held = next(&consumer) => held,
@@ -156,10 +156,10 @@ async fn a_job_that_nobody_waits_for_any_more_goes_back_as_if_it_had_not_been_cl
         assert_eq!((held.job().id, held.job().counters.attempts), (id, 1), "after {turns} turns");
         held.succeed().await.unwrap();
     }
-    assert!(gave_up > 1, "it gave up at several moments");
+    assert!(stopped_waiting > 1, "the caller stopped waiting at several moments");
 }
 
-/// Lets the other tasks have their turn so many times.
+/// Yields to the other tasks the given number of times.
 async fn some_turns(turns: u32) {
     for _ in 0..turns {
         tokio::task::yield_now().await;
@@ -184,7 +184,7 @@ async fn a_request_to_stop_reaches_whoever_holds_the_job() {
     let id = put(&consumer, 1).await;
     let held = next(&consumer).await;
     consumer.client().engine().cancel(id, "changed my mind").await.unwrap();
-    tokio::time::timeout(PATIENCE, held.context().cancelled()).await.expect("told");
+    tokio::time::timeout(PATIENCE, held.context().cancelled()).await.expect("the request to stop arrives");
     held.succeed().await.unwrap();
     assert_eq!(phase(&consumer, id).await, Phase::Cancelled);
 }
@@ -262,7 +262,7 @@ async fn a_dropped_consumer_leaves_the_store_once_its_jobs_have_ended() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, gone).await.expect("it leaves");
+    tokio::time::timeout(PATIENCE, gone).await.expect("the consumer leaves the store");
 }
 
 #[tokio::test]
@@ -303,15 +303,15 @@ async fn a_consumer_without_types_is_refused() {
 
 #[tokio::test]
 async fn the_drains_of_its_options_are_stored_and_fire_when_a_held_job_ends() {
-    let name = TriggerName::parse("done").expect("a plain name");
-    let mails = spec_of::<Mail>().expect("it is a type").name;
-    let work = spec_of::<Work>().expect("it is a type").name;
+    let name = TriggerName::parse("done").expect("a valid name");
+    let mails = spec_of::<Mail>().expect("the type is valid").name;
+    let work = spec_of::<Work>().expect("the type is valid").name;
     let trigger = CompletionTrigger::new(name.clone(), Watched::Type(mails), JobTemplate::new(work.clone()));
-    // Without duties only this process looks.
+    // Without duties, only this process evaluates triggers.
     let options = WorkerOptions { triggers: vec![trigger], maintenance: false, ..WorkerOptions::default() };
     let consumer = consumer_with(options).await;
     put(&consumer, 1).await;
-    next(&consumer).await.succeed().await.expect("the store takes it");
+    next(&consumer).await.succeed().await.expect("the end is stored");
     let hook = consumer.next_within(Duration::from_secs(10)).await;
     assert!(matches!(&hook, Next::Job(held) if held.job().job_type == work), "{hook:?}");
     drop(hook);
@@ -322,10 +322,10 @@ async fn the_drains_of_its_options_are_stored_and_fire_when_a_held_job_ends() {
         if held.job().job_type != work {
             break held;
         }
-        held.succeed().await.expect("the store takes it");
+        held.succeed().await.expect("the end is stored");
     };
-    held.succeed().await.expect("the store takes it");
+    held.succeed().await.expect("the end is stored");
     consumer.stop().await;
-    let stored = client.triggers().find(&name).await.expect("it is stored");
-    assert_eq!(stored.record.fired, 2, "who stops looks a last time");
+    let stored = client.triggers().find(&name).await.expect("the trigger is stored");
+    assert_eq!(stored.record.fired, 2, "a consumer that stops evaluates triggers a last time");
 }

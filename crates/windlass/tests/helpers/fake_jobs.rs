@@ -1,4 +1,4 @@
-//! One handler on a made-up job.
+//! A single handler, run on a made-up job.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::{Attempt, Context, JobType, Outcome, RetryPolicy, State, TypeSpec};
 
-/// Does what it says.
+/// The job of these tests: its payload says what its handler does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Work {
     Name(String),
@@ -23,7 +23,7 @@ impl JobType for Work {
     }
 }
 
-/// Something to put in on the way.
+/// A second type of job, for follow-up jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mail {
     pub(crate) user: u64,

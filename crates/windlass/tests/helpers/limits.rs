@@ -24,7 +24,7 @@ use windlass::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the shop answers next, and how often it was called.
+/// The platform of these tests: its next answers, and how often it was called.
 #[derive(Clone, Default)]
 struct Shop {
     answers: Arc<Mutex<Vec<Answer>>>,
@@ -40,7 +40,8 @@ enum Answer {
 
 impl Shop {
     fn answers(&self, answers: &[Answer]) {
-        *self.answers.lock().expect("nobody panics with it") = answers.iter().rev().copied().collect();
+        *self.answers.lock().expect("no handler panics while it holds the lock") =
+            answers.iter().rev().copied().collect();
     }
 
     fn calls(&self) -> u32 {
@@ -49,7 +50,7 @@ impl Shop {
 
     async fn fetch(&self) -> Result<(), Answer> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        match self.answers.lock().expect("nobody panics with it").pop() {
+        match self.answers.lock().expect("no handler panics while it holds the lock").pop() {
             None | Some(Answer::Fine) => Ok(()),
             Some(other) => Err(other),
         }
@@ -58,11 +59,11 @@ impl Shop {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum Fetch {
-    /// Through the breaker; its errors are the job's.
+    /// Calls through the breaker, and returns its errors as the job's errors.
     Wrapped,
-    /// Through the breaker; if that is open, it does something else.
+    /// Calls through the breaker, and does something else if it is open.
     OrElse,
-    /// Without the breaker; its end tells.
+    /// Calls without the breaker; the outcome of the job is reported to the breaker.
     Plain,
 }
 
@@ -104,7 +105,7 @@ fn breaker(failures: u32, scope: LimitScope) -> BreakerSpec {
         open_cooldown: SECOND * 60,
         ..BreakerOptions::default()
     };
-    BreakerSpec { options, scope, ..BreakerSpec::new(BreakerName::parse("shop").expect("it is a name")) }
+    BreakerSpec { options, scope, ..BreakerSpec::new(BreakerName::parse("shop").expect("the name is valid")) }
 }
 
 fn worker_with(limits: LimitOptions, registered: bool) -> (TestWorker, Shop) {
@@ -124,7 +125,7 @@ fn registered(failures: u32, scope: LimitScope) -> (TestWorker, Shop) {
     worker_with(LimitOptions { breakers, ..LimitOptions::default() }, true)
 }
 
-/// Claims the job that is due next second, as a worker that has gone since, and leaves it behind a gate.
+/// Claims the job that is due next second, as a worker that then leaves, and parks it behind a gate.
 async fn park(worker: &TestWorker, gate: &str) {
     let engine = worker.engine();
     worker.advance(SECOND);
@@ -133,13 +134,13 @@ async fn park(worker: &TestWorker, gate: &str) {
         host: String::new(),
         pid: 1,
         version: String::new(),
-        queues: vec![QueueName::parse("default").expect("it is a name")],
-        types: vec![TypeName::parse("fetch").expect("it is a name")],
+        queues: vec![QueueName::parse("default").expect("the name is valid")],
+        types: vec![TypeName::parse("fetch").expect("the name is valid")],
         duties: Vec::new(),
         slots: 0,
         lease: SECOND,
     };
-    engine.register(card.clone()).await.expect("it is new");
+    engine.register(card.clone()).await.expect("the worker is new");
     let request = ClaimRequest {
         token: ClaimToken::from_random(7),
         repeat: false,
@@ -150,12 +151,12 @@ async fn park(worker: &TestWorker, gate: &str) {
         boosted_max: 0,
         suspects: Suspects::LeaveOut,
     };
-    let answer = engine.claim(request).await.expect("memory answers");
+    let answer = engine.claim(request).await.expect("the memory engine answers");
     let ClaimAnswer::Claimed { mut jobs, .. } = answer else { panic!("{answer:?}") };
     let gate = Transition::Park { gate: Gate::named(gate) };
     let parked = jobs.remove(0).settled(gate, AttemptReport::default());
-    engine.settle(vec![parked]).await.expect("memory answers");
-    engine.retire(card.id).await.expect("memory answers");
+    engine.settle(vec![parked]).await.expect("the memory engine answers");
+    engine.retire(card.id).await.expect("the memory engine answers");
 }
 
 #[tokio::test]
@@ -217,10 +218,10 @@ async fn the_end_of_a_job_tells_how_its_platform_is() {
         }
         worker.advance(SECOND * 30);
         worker.run().await;
-        assert_eq!(shop.calls(), 4, "a success in between starts the count over");
+        assert_eq!(shop.calls(), 4, "a success in between resets the count");
         worker.client().enqueue(Fetch::Plain).await.unwrap();
         worker.run().await;
-        assert_eq!(shop.calls(), 4, "now it is open");
+        assert_eq!(shop.calls(), 4, "the breaker is open");
     }
 }
 
@@ -243,7 +244,7 @@ async fn a_half_open_breaker_lets_one_probe_through_and_a_failure_opens_it_again
         worker.advance(SECOND);
         worker.run().await;
         worker.run().await;
-        assert_eq!(shop.calls(), 2 + 5, "the second probe closed it, and all others went on");
+        assert_eq!(shop.calls(), 2 + 5, "the second probe closed the breaker, and all other jobs ran");
     }
 }
 
@@ -280,7 +281,7 @@ async fn tenants_are_limited_each_by_its_own_key() {
         for calls in [3, 4] {
             worker.advance(SECOND * 60);
             worker.run().await;
-            assert_eq!(shop.calls(), calls, "one a minute, the oldest first");
+            assert_eq!(shop.calls(), calls, "one job a minute, the oldest first");
         }
         assert_eq!(worker.job(jobs[3]).phase(), Phase::Succeeded);
     }

@@ -1,4 +1,4 @@
-//! What users have besides a worker: helpers for their tests, and pulling jobs by hand.
+//! What users have besides a worker: helpers for their tests, and consumers that pull jobs.
 
 mod jobs;
 mod limits;

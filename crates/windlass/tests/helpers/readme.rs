@@ -1,4 +1,4 @@
-//! The first program that people see is one that runs.
+//! The program in the README compiles and runs.
 
 #[test]
 fn the_program_in_the_readme_is_the_quickstart_example() {

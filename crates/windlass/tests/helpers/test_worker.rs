@@ -1,4 +1,4 @@
-//! A whole queue inline, on a clock that the test moves.
+//! The test worker: a whole queue in the calling task, on a clock that the test moves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,9 +149,9 @@ async fn a_type_without_a_handler_is_refused_until_it_is_registered() {
     assert_eq!(worker.waiting::<Mail>().len(), 1);
 }
 
-/// Mail to users whose number is above 100 is less urgent, and mail to user 13 waits.
+/// A hook: mail to users with a number above 100 is less urgent, and mail to user 13 waits.
 fn sorts_mail(job: &mut NewJob) {
-    let mail: Mail = job.payload.decode().expect("only mail is put in");
+    let mail: Mail = job.payload.decode().expect("only mail is enqueued");
     job.priority = Priority::new(if mail.user > 100 { 9 } else { 1 }).ok();
     if mail.user == 13 {
         job.when = When::In(MINUTE);

@@ -1,5 +1,5 @@
-//! A worker as far as leases are concerned: it shows heartbeats, and does duties by the board that every worker has. So a
-//! thousand of them fit into one process.
+//! A worker reduced to leases: it sends heartbeats, and does duties by the same duty status as every
+//! worker. A thousand of them therefore fit into one process.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use windlass::types::lease::TermId;
 use windlass::types::names::DutyName;
 use windlass::types::worker::{Heartbeat, WorkerCard, WorkerId};
 
-/// The duties of Windlass itself, and how often they are done.
+/// The duties of Windlass itself, and their intervals in seconds.
 const DUTIES: [(&str, u64); 7] = [
     ("rollups", 10),
     ("triggers", 30),
@@ -26,21 +26,21 @@ const DUTIES: [(&str, u64); 7] = [
     ("schedules", 30),
     ("sweep", 5),
 ];
-/// Hints that wait for a client; what is older is lost, as hints may be.
+/// The number of notifications that wait for a client. Older ones are lost, as notifications may be.
 const HINTS_MAX: usize = 256;
-/// Answers that wait to be heard.
+/// The number of store answers that wait for the client.
 const ANSWERS_MAX: usize = 64;
 
-/// What clients have asked, counted as they asked it.
+/// The requests of all clients, counted when they are sent.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct RequestCounts {
     pub(super) takes: AtomicU64,
     pub(super) renewals: AtomicU64,
     pub(super) releases: AtomicU64,
     pub(super) heartbeat_answers: AtomicU64,
 }
 
-impl Asked {
+impl RequestCounts {
     pub(super) fn about_leases(&self) -> u64 {
         [&self.takes, &self.renewals, &self.releases].map(|count| count.load(Ordering::SeqCst)).iter().sum()
     }
@@ -50,7 +50,7 @@ impl Asked {
     }
 }
 
-/// Hands hints of an engine on to all clients on it.
+/// Passes the notifications of an engine on to all clients on it.
 pub(super) struct Hints(broadcast::Sender<Hint>);
 
 impl Hints {
@@ -64,34 +64,34 @@ impl Hints {
 
 impl HintListener for Hints {
     fn hint(&self, hint: Hint) {
-        // Nobody may be listening.
+        // Sending fails if no client listens, which is no error.
         let _ = self.0.send(hint);
     }
 }
 
-/// How often it shows a heartbeat, and for how long that is good.
+/// The heartbeat interval of a worker, and the length of its lease.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     pub(super) every: Duration,
     pub(super) lease: Duration,
 }
 
-/// One such worker.
+/// A worker reduced to leases.
 pub(super) struct LeaseClient {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) hints: Arc<Hints>,
-    pub(super) asked: Arc<Asked>,
+    pub(super) requests: Arc<RequestCounts>,
     pub(super) life: Life,
     pub(super) ends: watch::Receiver<bool>,
 }
 
 impl LeaseClient {
-    /// Registers, and works until it is told to end.
+    /// Registers, and works until the test ends it.
     pub(super) async fn run(mut self) {
         let worker = WorkerId::from_random(fastrand::u128(..));
         self.engine.register(card(worker, self.life.lease)).await.expect("the server is up");
         let started = Instant::now();
-        let (told, mut answers) = mpsc::channel(ANSWERS_MAX);
+        let (sender, mut answers) = mpsc::channel(ANSWERS_MAX);
         let mut duty_status: Option<DutyStatus> = None;
         let mut hints = self.hints.0.subscribe();
         let mut beats = tokio::time::interval(self.life.every);
@@ -122,12 +122,12 @@ impl LeaseClient {
             let Some(duty_status) = &mut duty_status else { continue };
             let mut effects = event.map(|event| duty_status.on(event, now)).unwrap_or_default();
             effects.extend(duty_status.effects(now, TermId::from_random(fastrand::u128(..))));
-            effects.into_iter().for_each(|effect| self.perform(effect, &told));
+            effects.into_iter().for_each(|effect| self.perform(effect, &sender));
         }
     }
 
     async fn heartbeat_with_members(&self, worker: WorkerId) -> DutyStatusEvent {
-        self.asked.heartbeat_answers.fetch_add(1, Ordering::SeqCst);
+        self.requests.heartbeat_answers.fetch_add(1, Ordering::SeqCst);
         let heartbeat = Heartbeat { worker, lease: self.life.lease, idle: true };
         let heartbeat_answer =
             self.engine.heartbeat_with_members(heartbeat, Timestamp::EPOCH).await.expect("the server is up");
@@ -138,34 +138,35 @@ impl LeaseClient {
         }
     }
 
-    fn perform(&self, effect: DutyStatusEffect, told: &mpsc::Sender<DutyStatusEvent>) {
-        let (engine, told, asked) = (Arc::clone(&self.engine), told.clone(), &self.asked);
+    fn perform(&self, effect: DutyStatusEffect, sender: &mpsc::Sender<DutyStatusEvent>) {
+        let (engine, sender, requests) = (Arc::clone(&self.engine), sender.clone(), &self.requests);
         match effect {
             DutyStatusEffect::Take(call, request) => {
-                asked.takes.fetch_add(1, Ordering::SeqCst);
+                requests.takes.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    let _ = told.send(DutyStatusEvent::Taken(call, engine.take_leases(&request).await)).await;
+                    let _ =
+                        sender.send(DutyStatusEvent::Taken(call, engine.take_leases(&request).await)).await;
                 });
             }
             DutyStatusEffect::Renew(call, renewals) => {
-                asked.renewals.fetch_add(1, Ordering::SeqCst);
+                requests.renewals.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
                     let leases: Vec<_> = renewals.iter().map(|renewal| renewal.lease.clone()).collect();
                     let named = |answers: Vec<_>| leases.into_iter().zip(answers).collect();
                     let answer = engine.renew_leases(&renewals).await.map(named);
-                    let _ = told.send(DutyStatusEvent::Renewed(call, answer)).await;
+                    let _ = sender.send(DutyStatusEvent::Renewed(call, answer)).await;
                 });
             }
             DutyStatusEffect::Release(releases) => {
-                asked.releases.fetch_add(1, Ordering::SeqCst);
+                requests.releases.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move { engine.release_leases(&releases).await });
             }
-            // A run that does nothing is over at once.
+            // A run that does nothing ends at once.
             DutyStatusEffect::Begin(begin) => {
                 let ended = DutyStatusEvent::Ended(begin.duty, begin.run, RunReport::default());
-                tokio::spawn(async move { told.send(ended).await });
+                tokio::spawn(async move { sender.send(ended).await });
             }
-            DutyStatusEffect::Alert(alert) => panic!("nothing is wrong here: {alert:?}"),
+            DutyStatusEffect::Alert(alert) => panic!("expected no alert, got {alert:?}"),
             DutyStatusEffect::StopRun(..) | DutyStatusEffect::Lock(..) | DutyStatusEffect::Unlock(..) => {}
         }
     }
@@ -181,7 +182,7 @@ fn event_of(hint: Hint) -> Option<DutyStatusEvent> {
 
 fn duties() -> BTreeMap<DutyName, Duration> {
     DUTIES
-        .map(|(name, every)| (DutyName::parse(name).expect("a plain name"), Duration::from_secs(every)))
+        .map(|(name, every)| (DutyName::parse(name).expect("a valid name"), Duration::from_secs(every)))
         .into()
 }
 

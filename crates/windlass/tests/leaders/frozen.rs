@@ -1,4 +1,4 @@
-//! A leader that stands still until another leads, and goes on where it was, writes nothing under its old fence.
+//! A leader that is frozen until another leads, and then resumed, writes nothing under its old fence.
 
 use super::at_length;
 use super::killed::{SHORT, assert_in_order};
@@ -8,15 +8,15 @@ use super::workers::{Leader, PATIENCE, Workers};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_a_leader_that_stood_still_writes_nothing_under_its_old_fence() {
-    stand_still_and_go_on(Place::postgres()).await;
+    freeze_and_resume(Place::postgres()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_a_leader_that_stood_still_writes_nothing_under_its_old_fence() {
-    stand_still_and_go_on(Place::redis()).await;
+    freeze_and_resume(Place::redis()).await;
 }
 
-async fn stand_still_and_go_on(place: Place) {
+async fn freeze_and_resume(place: Place) {
     let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
     let mut workers = Workers::start(place, SHORT).await;
     for _ in 0..rounds {
@@ -29,11 +29,11 @@ async fn stand_still_and_go_on(place: Place) {
         assert_in_order(&mut workers).await;
     }
     println!(
-        "{name}: {rounds} leaders frozen past their term and woken: each was refused, and wrote nothing"
+        "{name}: {rounds} leaders frozen past their term and resumed: each was refused, and wrote nothing"
     );
 }
 
-/// Who leads and has written: only then there is something to be refused.
+/// The leader, once it has written: only then is there a write that can be refused.
 async fn writing_leader(workers: &mut Workers) -> Leader {
     let leader = workers.leader().await;
     until_written(workers, leader.fence).await;
@@ -52,7 +52,7 @@ async fn until_refused(workers: &mut Workers, leader: Leader) {
 async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     let look = async {
         while !is_so().await {
-            // may sleep: nobody is told what was written.
+            // may sleep: no notification reports what was written.
             tokio::time::sleep(SHORT / 50).await;
         }
     };

@@ -1,5 +1,5 @@
-//! A leader is killed, and another leads within a second after its lease has expired; it ends in good order, and another
-//! leads at once.
+//! When a leader is killed, another leads within a second after its lease has expired. When it ends
+//! cleanly, another leads at once.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use windlass::types::limits::DUTY_EXPIRY;
 use super::at_length;
 use super::place::Place;
 use super::process::work_if_asked;
-use super::workers::{Workers, told};
+use super::workers::{Workers, summary};
 
-/// Leases that are over soon.
+/// A short expiry of leases.
 pub(super) const SHORT: Duration = Duration::from_millis(500);
-/// What a takeover may take after the expiry.
+/// How long a takeover may take after the expiry.
 const TAKEOVER: Duration = Duration::from_secs(1);
-/// What it may take after a clean stop.
+/// How long a takeover may take after a clean stop.
 const HANDOVER: Duration = Duration::from_millis(200);
-/// Among all tests both are judged more kindly: the machine may be busy with others.
-const KINDLY: u32 = 3;
+/// The factor for both limits in the short form, among all tests: the machine may be busy with others.
+const SHARED_MACHINE_FACTOR: u32 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_another_leads_in_time_when_the_leader_is_killed_and_at_once_when_it_ends() {
@@ -32,7 +32,7 @@ async fn on_redis_another_leads_in_time_when_the_leader_is_killed_and_at_once_wh
     one_leads_after_another(Place::redis()).await;
 }
 
-/// At the defaults, on both servers: what a person with three processes sees.
+/// With the default leases, on both servers: what an operator of three processes observes.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_usual_leases_another_leads_within_eleven_seconds() {
     let rounds = if at_length() { 3 } else { 1 };
@@ -55,7 +55,7 @@ async fn kill_leaders(workers: &mut Workers, name: &str, rounds: usize) {
     for _ in 0..rounds {
         workers.fill_up().await;
         let leader = workers.leader().await;
-        // Dropped is killed.
+        // Dropping a process kills it.
         drop(workers.take(leader.pid));
         took.push(workers.time_to_next(leader).await);
     }
@@ -74,25 +74,28 @@ async fn end_leaders(workers: &mut Workers, name: &str, rounds: usize) {
         workers.process(leader.pid).ask_to_end();
         let (next, time) = workers.next_after(leader).await;
         took.push(time);
-        // However busy the machine is: it was given back, and nobody waited until it had expired.
-        assert_eq!(next.takeovers, leader.takeovers, "{name}: the lease of one that ended well ran out");
+        // However busy the machine is: the lease was released, so no process waited for its expiry.
+        assert_eq!(
+            next.takeovers, leader.takeovers,
+            "{name}: the lease of a leader that ended cleanly expired"
+        );
         let process = workers.take(leader.pid);
-        tokio::task::spawn_blocking(move || process.wait()).await.expect("it ends well");
+        tokio::task::spawn_blocking(move || process.wait()).await.expect("the process ends cleanly");
     }
-    judge(&format!("{name}: {rounds} leaders ended in good order"), took, HANDOVER);
+    judge(&format!("{name}: {rounds} leaders ended cleanly"), took, HANDOVER);
 }
 
 fn judge(what: &str, took: Vec<Duration>, within: Duration) {
     let longest = took.iter().max().copied().unwrap_or_default();
-    println!("{what}: the next one led after {}", told(took));
-    let within = if at_length() { within } else { within * KINDLY };
-    assert!(longest <= within, "{what}: expected the next one within {within:?}, got {longest:?}");
+    println!("{what}: the next leader followed after {}", summary(took));
+    let within = if at_length() { within } else { within * SHARED_MACHINE_FACTOR };
+    assert!(longest <= within, "{what}: expected the next leader within {within:?}, got {longest:?}");
 }
 
-/// Whoever wrote, fences only rise.
+/// Asserts that fences only rise from line to line, whichever process wrote them.
 pub(super) async fn assert_in_order(workers: &mut Workers) {
     let lines = workers.ledger.lines().await;
-    assert!(lines.len() > 10, "leaders wrote: {} lines", lines.len());
+    assert!(lines.len() > 10, "expected more than 10 lines, got {}", lines.len());
     let back = lines.windows(2).find(|pair| pair[0].fence > pair[1].fence);
-    assert_eq!(back, None, "a line under an older fence than the one before it");
+    assert_eq!(back, None, "a line has an older fence than the line before it");
 }

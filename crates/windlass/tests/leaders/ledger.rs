@@ -1,10 +1,10 @@
-//! What leaders write under their fences, in the server beside the leases. Each write checks its fence, as the pages tell
-//! users to do it.
+//! The ledger of writes by leaders under their fences, on the server beside the leases. Each write checks
+//! its fence, as the docs advise users.
 
 use windlass::postgres::tokio_postgres::{self, NoTls, types::ToSql};
 use windlass::types::lease::LeaseFence;
 
-/// Who wrote something, and under which fence.
+/// A write: its process and its fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) fence: i64,
@@ -15,7 +15,7 @@ const TABLES: &str = "CREATE SCHEMA IF NOT EXISTS ledger;
     CREATE TABLE IF NOT EXISTS ledger.lines (id bigserial PRIMARY KEY, fence bigint NOT NULL, pid bigint NOT NULL);
     CREATE TABLE IF NOT EXISTS ledger.refusals (id bigserial PRIMARY KEY, fence bigint NOT NULL, pid bigint NOT NULL)";
 
-/// A new term waits for whoever has this key share, and a renewal does not.
+/// The write. A new term waits for a transaction that holds this key share, and a renewal does not.
 const WRITE: &str = "WITH held AS MATERIALIZED (
         SELECT 1 FROM windlass.background_job_leases
         WHERE job_name = $1 AND fence = $2 AND term = $3::text::uuid AND held_by_worker_id IS NOT NULL
@@ -24,7 +24,8 @@ const WRITE: &str = "WITH held AS MATERIALIZED (
     )
     INSERT INTO ledger.lines (fence, pid) SELECT $2, $4 FROM held";
 
-/// Redis is told as any other side would be: it remembers the highest fence it has seen, and refuses lower ones.
+/// The write on Redis works as it would on any other platform: the platform stores the highest fence it has
+/// seen, and refuses lower ones.
 const WRITE_SCRIPT: &str = "local top = tonumber(redis.call('GET', KEYS[1]) or '0')
     if tonumber(ARGV[1]) < top then
       redis.call('RPUSH', KEYS[3], ARGV[1] .. ' ' .. ARGV[2])
@@ -34,7 +35,7 @@ const WRITE_SCRIPT: &str = "local top = tonumber(redis.call('GET', KEYS[1]) or '
     redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
     return 1";
 
-/// The same ledger for all who open it.
+/// The ledger, shared by all processes that open it.
 pub(super) enum Ledger {
     Postgres(tokio_postgres::Client),
     Redis(redis::aio::MultiplexedConnection),
@@ -43,7 +44,7 @@ pub(super) enum Ledger {
 impl Ledger {
     pub(super) async fn open(url: &str) -> Self {
         if url.starts_with("redis") {
-            let client = redis::Client::open(url).expect("an address");
+            let client = redis::Client::open(url).expect("a valid address");
             let connection = client.get_multiplexed_async_connection().await;
             return Self::Redis(connection.expect("the server is up"));
         }
@@ -52,14 +53,14 @@ impl Ledger {
         Self::Postgres(client)
     }
 
-    /// Makes the tables, once.
+    /// Creates the tables, once.
     pub(super) async fn begin(&self) {
         if let Self::Postgres(client) = self {
             client.batch_execute(TABLES).await.expect("the server is up");
         }
     }
 
-    /// Writes a line under this fence, or notes that it was refused. Tells which.
+    /// Writes a line under this fence, or records that it was refused. Returns whether it was written.
     pub(super) async fn write(&mut self, lease: &LeaseFence) -> bool {
         let pid = i64::from(std::process::id());
         match self {
@@ -82,12 +83,12 @@ impl Ledger {
         }
     }
 
-    /// All that was written, in order.
+    /// All written lines, in order.
     pub(super) async fn lines(&mut self) -> Vec<Line> {
         self.read("lines").await
     }
 
-    /// All that was refused, in order.
+    /// All refused lines, in order.
     pub(super) async fn refusals(&mut self) -> Vec<Line> {
         self.read("refusals").await
     }

@@ -1,7 +1,9 @@
-//! Leaders on real servers: who takes over when one is killed, ends or stands still; what a thousand workers ask of their
-//! store about leases, and fifty in each other mode; and a thousand schedules that fall due in the same second.
+//! Leaders on real servers: which process takes over when a leader is killed, ends or is frozen; how many
+//! statements about leases a thousand workers send, and fifty in each other mode; and a thousand schedules
+//! that fall due in the same second.
 //!
-//! Among all tests they are short. `cargo xtask torture --scenario leases` runs them at length, one after the other.
+//! Among all tests they run in short forms. `cargo xtask torture --scenario leases` runs the long forms,
+//! one after the other.
 
 mod place;
 mod ledger;
@@ -15,7 +17,7 @@ mod modes;
 mod schedules;
 mod rollups;
 
-/// Whether the long forms are asked for.
+/// Whether the long forms are requested.
 fn at_length() -> bool {
     std::env::var_os("WINDLASS_TORTURE_LEASES").is_some()
 }

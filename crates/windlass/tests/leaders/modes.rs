@@ -1,5 +1,5 @@
-//! What idle workers ask of PostgreSQL about their duties in each mode, counted by the server itself: to know who does a duty, and to do
-//! it. Each mode has a database of its own.
+//! The statements that idle workers send to PostgreSQL about their duties in each mode, counted by the
+//! server itself: to know which process does a duty, and to do it. Each mode has a separate database.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,20 +17,21 @@ use super::place::{Place, STATISTICS};
 use super::process::idle;
 use super::traffic::STATEMENTS_A_SECOND;
 
-/// Who does the duties of Windlass itself.
+/// The modes in which the duties of Windlass itself can be done.
 const MODES: [DutyMode; 4] =
     [DutyMode::Lease, DutyMode::AdvisoryLock, DutyMode::WorkStealing, DutyMode::EveryWorker];
-/// By which a process learns who does a duty.
+/// The statements by which a process learns which process does a duty.
 const ABOUT_WHO: [&str; 6] =
     ["take_leases", "renew_leases", "release_leases", "lock_duties", "unlock_duties", "note_locks"];
-/// What an idle worker asks for itself, whoever does duties: for work, to say that it lives, to be woken, and to hear itself.
+/// The statements that an idle worker sends for itself, whichever process does duties: the scan for work,
+/// the heartbeat, the marks of a waiting worker, and the probe of its listener.
 const FOR_ITSELF: [&str; 5] = ["look", "extend", "mark_waiting", "unmark_waiting", LISTENERS_PROBE];
-/// It has no name, and is known by how it begins.
+/// The listener's probe. It has no name, and is recognised by its beginning.
 const LISTENERS_PROBE: &str = "SELECT current_setting($1), pg_notify($2";
-/// Who would like to have a lock asks once in this part of a heartbeat at the most often.
+/// The shortest pause between two requests for a lock, as a part of a heartbeat interval.
 const LOCKS_PAUSE_MIN: f64 = 0.5;
 
-/// How many workers, how lively, and for how long they are watched.
+/// The number of workers, their heartbeats, and how long they are observed.
 #[derive(Clone, Copy)]
 struct Plan {
     workers: u32,
@@ -49,7 +50,7 @@ impl Plan {
     }
 }
 
-/// Statements a second, of all workers.
+/// Statements per second, of all workers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Load {
     about_who: f64,
@@ -63,19 +64,21 @@ fn database_of(mode: DutyMode) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_each_mode_asks_of_the_server_what_the_pages_say() {
-    // Only what is sent, and not what functions do.
+    // Counts only statements that clients send, and not those inside functions.
     let settings = [STATISTICS[0], ("pg_stat_statements.track", "top"), ("max_connections", "600")];
     let place =
         Place::postgres_with(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
     let plan = Plan::of_this_run();
-    // At length one after the other, so that none pays for another.
+    // In the long form the modes run one after the other, so that none slows down another.
     let rounds = MODES.chunks(if at_length() { 1 } else { MODES.len() });
     let mut loads = Vec::new();
     for modes in rounds {
         loads.extend(watch(&place, modes, plan).await);
     }
-    println!("{} workers, statements a second in all:", plan.workers);
-    println!("| mode | to know who does them | to do them | each for itself |\n|---|---|---|---|");
+    println!("{} workers, statements per second in total:", plan.workers);
+    println!(
+        "| mode | to know which process does them | to do them | for the worker itself |\n|---|---|---|---|"
+    );
     for (mode, Load { about_who, to_do, for_itself }) in &loads {
         println!("| {mode} | {about_who:.2} | {to_do:.2} | {for_itself:.2} |");
     }
@@ -87,16 +90,19 @@ async fn on_postgres_each_mode_asks_of_the_server_what_the_pages_say() {
 
 fn judge(of: impl Fn(DutyMode) -> Load, plan: Plan) {
     for mode in [DutyMode::EveryWorker, DutyMode::WorkStealing] {
-        let asked = of(mode).about_who;
-        assert!(asked < f64::EPSILON, "{mode}: {asked:.2} about who does a duty");
+        let statements = of(mode).about_who;
+        assert!(statements < f64::EPSILON, "{mode}: {statements:.2} statements about leaders");
     }
     let leases = of(DutyMode::Lease).about_who;
-    assert!(leases > 0.0 && leases <= STATEMENTS_A_SECOND, "{leases:.2} about leases");
+    assert!(leases > 0.0 && leases <= STATEMENTS_A_SECOND, "{leases:.2} statements about leases");
     let locks = of(DutyMode::AdvisoryLock).about_who;
     let most = f64::from(plan.workers) / (DUTY_HEARTBEAT.as_secs_f64() * LOCKS_PAUSE_MIN);
-    assert!(locks > 0.0 && locks <= most, "{locks:.2} about locks, with {most:.2} at the most");
+    assert!(locks > 0.0 && locks <= most, "{locks:.2} statements about locks, expected at most {most:.2}");
     let (one, each) = (of(DutyMode::Lease).to_do, of(DutyMode::EveryWorker).to_do);
-    assert!(one > 0.0 && each > 1.5 * one, "{one:.2} if one does them, {each:.2} if each does");
+    assert!(
+        one > 0.0 && each > 1.5 * one,
+        "{one:.2} statements if one worker does the duties, {each:.2} if each does"
+    );
 }
 
 async fn watch(place: &Place, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, Load)> {
@@ -105,7 +111,7 @@ async fn watch(place: &Place, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, 
     server
         .batch_execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
         .await
-        .expect("it is installed with the server");
+        .expect("the extension is installed with the server");
     let mut starting = JoinSet::new();
     for mode in modes {
         let create = format!("CREATE DATABASE {}", database_of(*mode));
@@ -115,7 +121,7 @@ async fn watch(place: &Place, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, 
     let workers: Vec<Worker> = starting.join_all().await.into_iter().flatten().collect();
     server.batch_execute("SELECT pg_stat_statements_reset()").await.expect("the server is up");
     let began = Instant::now();
-    // may sleep: this is how long they are watched.
+    // may sleep: this is how long they are observed.
     tokio::time::sleep(plan.watched).await;
     let mut loads = Vec::new();
     for mode in modes {
@@ -130,7 +136,7 @@ async fn watch(place: &Place, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, 
     loads
 }
 
-/// What was asked in a database, and, at length, which statements that were.
+/// The statements in a database. In the long form, also prints their names.
 async fn count(server: &tokio_postgres::Client, database: &str, began: Instant) -> Load {
     let by_name = "SELECT coalesce(substring(query FROM '^-- ([a-z_]+):'), left(query, 40)), sum(calls)::bigint
         FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = $1 GROUP BY 1 ORDER BY 2 DESC";
@@ -139,7 +145,7 @@ async fn count(server: &tokio_postgres::Client, database: &str, began: Instant) 
     let mut load = Load::default();
     for row in rows {
         let (name, calls) = (row.get::<_, String>(0), row.get::<_, i64>(1));
-        let rate = f64::from(u32::try_from(calls).expect("not so many")) / seconds;
+        let rate = f64::from(u32::try_from(calls).expect("the number of calls fits")) / seconds;
         let part = match name.as_str() {
             name if ABOUT_WHO.contains(&name) => &mut load.about_who,
             name if FOR_ITSELF.contains(&name) => &mut load.for_itself,
@@ -153,7 +159,7 @@ async fn count(server: &tokio_postgres::Client, database: &str, began: Instant) 
     load
 }
 
-/// Workers that have heard of each other, each with an engine of its own, as if it were a process.
+/// Starts workers that know of each other, each with a separate engine, as if it were a process.
 async fn start(url: String, mode: DutyMode, plan: Plan) -> Vec<Worker> {
     let mut workers = Vec::new();
     for _ in 0..plan.workers {
@@ -166,12 +172,12 @@ async fn start(url: String, mode: DutyMode, plan: Plan) -> Vec<Worker> {
             ..WorkerOptions::default()
         };
         let worker = Worker::start(Arc::new(engine), Handlers::new(()).handle(idle), options).await;
-        workers.push(worker.expect("it starts"));
+        workers.push(worker.expect("the worker starts"));
     }
     let engine = Arc::clone(workers[0].client().engine());
-    // What a worker hears with its second heartbeat is of all of them.
+    // The answer to the second heartbeat of a worker counts all of them.
     while engine.workers().await.expect("the server is up").iter().any(|worker| worker.beats < 2) {
-        // may sleep: nobody is told how many heartbeats there were.
+        // may sleep: no notification reports the number of heartbeats.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     workers

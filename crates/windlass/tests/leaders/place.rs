@@ -1,4 +1,4 @@
-//! A server of a test's own, and engines on it.
+//! A separate server for a test, and engines on it.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use windlass::redis::{RedisEngine, RedisOptions};
 use windlass::types::engine::Engine;
 use windlass_servers::{postgres, redis};
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it stops it.
 pub(super) enum Place {
     Postgres(postgres::Server),
     Redis(redis::Server),
 }
 
-/// By these a PostgreSQL server counts what it is asked.
+/// The settings with which a PostgreSQL server counts statements.
 pub(super) const STATISTICS: [(&str, &str); 2] =
     [("shared_preload_libraries", "pg_stat_statements"), ("pg_stat_statements.track", "all")];
 
@@ -24,11 +24,11 @@ impl Place {
 
     pub(super) fn postgres_with(settings: Vec<(String, String)>) -> Self {
         let options = postgres::Options { settings, ..postgres::Options::default() };
-        Self::Postgres(postgres::Server::start(&options).expect("it starts"))
+        Self::Postgres(postgres::Server::start(&options).expect("the server starts"))
     }
 
     pub(super) fn redis() -> Self {
-        Self::Redis(redis::Server::start(&redis::Options::default()).expect("it starts"))
+        Self::Redis(redis::Server::start(&redis::Options::default()).expect("the server starts"))
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// Where another database of the same server is.
+    /// The address of another database of the same server.
     pub(super) fn url_of(&self, database: &str) -> String {
         match self {
             Self::Postgres(server) => server.url_of(database),
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// An engine on the server at this address.
+/// Opens an engine on the server at this address.
 pub(super) async fn open(url: &str) -> Arc<dyn Engine> {
     if url.starts_with("redis") {
         return Arc::new(RedisEngine::connect(url, RedisOptions::default()).await.expect("the server is up"));

@@ -1,6 +1,7 @@
-//! A worker in a process of its own, which can be killed, stopped where it is, and woken. It is this test program, started
-//! again with a test that knows of it. Its duty hands on its fence, and beside it somebody writes under the last fence
-//! handed on and never asks whether this process still leads: only the fence can keep it from writing.
+//! A worker in a separate process, which can be killed, frozen and resumed. It is this test program,
+//! started again with a test that recognises it. Its duty passes on its fence. A task beside the duty
+//! writes under the last passed fence, and never checks whether this process still leads: only the fence
+//! can keep it from writing.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -17,19 +18,19 @@ use windlass::{Handlers, JobType, Worker, WorkerOptions};
 use super::ledger::Ledger;
 use super::place::open;
 
-/// The duty that is led.
+/// The duty of the leaders.
 pub(super) const DUTY: &str = "totals";
-/// By which a process knows its server and its leases.
+/// The variables that give a process its server and its leases.
 const VARIABLES: [&str; 2] = ["WINDLASS_LEADERS_URL", "WINDLASS_LEADERS_EXPIRY_MICROS"];
 /// The test that begins with [`work_if_asked`].
 const TEST_NAME: &str =
     "killed::on_postgres_another_leads_in_time_when_the_leader_is_killed_and_at_once_when_it_ends";
-/// What a process prints when it has registered.
+/// The line that a process prints when it has registered.
 const READY: &str = "ready to lead";
-/// Lines are written this often.
+/// The interval between two writes.
 const PACE: Duration = Duration::from_millis(10);
 
-/// A job of a type that nobody puts in: a worker needs a handler.
+/// A job of a type that is never enqueued: a worker needs a handler.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Idle;
 
@@ -39,20 +40,21 @@ impl JobType for Idle {
 
 pub(super) async fn idle(_: Idle) {}
 
-/// Ends when its input does, and so also with whoever started it. Dropping it kills it where it is.
+/// A worker process. It ends when its input does, and so also when its parent ends. Dropping it kills it.
 pub(super) struct Process(Child);
 
 impl Process {
-    /// Starts it, and waits until it has registered.
+    /// Starts a process, and waits until it has registered.
     pub(super) fn start(url: &str, expiry: Duration) -> Self {
         let values = [url.to_owned(), expiry.as_micros().to_string()];
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
         command.args(["--exact", TEST_NAME, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output is a pipe")).lines();
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the process starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("the output is a pipe")).lines();
         let is_ready = lines.any(|line| line.is_ok_and(|line| line.contains(READY)));
-        assert!(is_ready, "expected a process to register, it ended");
-        // What it prints later must not stop it.
+        assert!(is_ready, "expected the process to register, but it ended");
+        // The output is read further, so that a full pipe cannot block the process.
         std::thread::spawn(move || lines.for_each(drop));
         Self(child)
     }
@@ -61,37 +63,38 @@ impl Process {
         self.0.id()
     }
 
-    /// Stops it where it is.
+    /// Freezes the process.
     pub(super) fn freeze(&self) {
-        kill_process(Pid::from_child(&self.0), Signal::STOP).expect("it is there");
+        kill_process(Pid::from_child(&self.0), Signal::STOP).expect("the process exists");
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub(super) fn wake(&self) {
-        kill_process(Pid::from_child(&self.0), Signal::CONT).expect("it is there");
+        kill_process(Pid::from_child(&self.0), Signal::CONT).expect("the process exists");
     }
 
-    /// Tells it to end. It still has to be waited for.
+    /// Asks the process to end. The caller still has to wait for it.
     pub(super) fn ask_to_end(&mut self) {
         drop(self.0.stdin.take());
     }
 
-    /// Waits until it has ended, which it was told to.
+    /// Waits for the end of a process that was asked to end.
     pub(super) fn wait(mut self) {
-        let status = self.0.wait().expect("it is there");
-        assert!(status.success(), "a worker process ends well: {status}");
+        let status = self.0.wait().expect("the process exists");
+        assert!(status.success(), "expected the worker process to succeed, got {status}");
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Everything at the pace of leases with this expiry; at the usual one as it is by default.
+/// The options of a worker with leases of this expiry. All intervals follow from it; with the default
+/// expiry they are the defaults.
 pub(super) fn options(expiry: Duration, duty: Duty) -> WorkerOptions {
     let usual = WorkerOptions { duties: vec![duty], ..WorkerOptions::default() };
     if expiry == usual.duty_leases.expiry {
@@ -106,7 +109,7 @@ pub(super) fn options(expiry: Duration, duty: Duty) -> WorkerOptions {
     }
 }
 
-/// Whether this is such a process; if so, its work is done when this returns.
+/// Whether this program is such a process. If so, its work is done when this returns.
 pub(super) async fn work_if_asked() -> bool {
     let [Ok(url), Ok(expiry)] = VARIABLES.map(std::env::var) else { return false };
     let expiry = Duration::from_micros(expiry.parse().expect("a number"));
@@ -116,13 +119,13 @@ pub(super) async fn work_if_asked() -> bool {
         hand_on.send_replace(context.fence().cloned());
         async {}
     };
-    let duty = Duty::new(DUTY, expiry / 5, run).expect("a plain name");
+    let duty = Duty::new(DUTY, expiry / 5, run).expect("a valid name");
     let handlers = Handlers::new(()).handle(idle);
     let mut worker =
-        Worker::start(open(&url).await, handlers, options(expiry, duty)).await.expect("it starts");
+        Worker::start(open(&url).await, handlers, options(expiry, duty)).await.expect("the worker starts");
     let writing = tokio::spawn(write_under_last_fence(Ledger::open(&url).await, led));
     println!("{READY}");
-    // Whatever it reads, it is the end that counts.
+    // The input has no content; its end asks the process to end.
     let read = || std::io::stdin().read_to_end(&mut Vec::new());
     let _ = tokio::task::spawn_blocking(read).await;
     worker.stop().await;
@@ -130,7 +133,7 @@ pub(super) async fn work_if_asked() -> bool {
     true
 }
 
-/// Whoever is refused waits until it leads again.
+/// Writes under the last passed fence. After a refusal it waits until the process leads again.
 async fn write_under_last_fence(mut ledger: Ledger, led: watch::Sender<Option<LeaseFence>>) {
     let mut pace = tokio::time::interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! What many workers ask of their server about leases while nothing happens: counted by the server itself.
+//! The statements about leases that many workers send while nothing happens, counted by the server itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use windlass::postgres::tokio_postgres::{self, NoTls};
 use windlass::types::limits::{HEARTBEAT_EVERY, WORKER_LEASE};
 
 use super::at_length;
-use super::client::{Asked, Hints, LeaseClient, Life};
+use super::client::{Hints, LeaseClient, Life, RequestCounts};
 use super::place::{Place, STATISTICS, open};
 
-/// In all, however many workers there are.
+/// The limit for all workers together, whatever their number.
 pub(super) const STATEMENTS_A_SECOND: f64 = 5.0;
-/// So many engines share the work of sending.
+/// How many engines share the work of sending.
 const ENGINES: usize = 4;
 
-/// How many workers, how lively, and for how long they are watched.
+/// The number of workers, their heartbeats, and how long they are observed.
 struct Plan {
     workers: usize,
     life: Life,
@@ -25,7 +25,8 @@ struct Plan {
 }
 
 impl Plan {
-    /// In the short form heartbeats come more often, so that all know of each other soon; leases are as they are by default.
+    /// In the short form heartbeats are sent more often, so that all workers soon know of each other;
+    /// leases have their defaults.
     fn of_this_run() -> Self {
         if at_length() {
             let life = Life { every: HEARTBEAT_EVERY, lease: WORKER_LEASE };
@@ -36,17 +37,17 @@ impl Plan {
     }
 }
 
-/// Workers that have heard of each other.
-struct Crowd {
+/// Workers that know of each other.
+struct Members {
     workers: usize,
-    asked: Arc<Asked>,
+    requests: Arc<RequestCounts>,
     end: watch::Sender<bool>,
     clients: JoinSet<()>,
 }
 
-impl Crowd {
+impl Members {
     async fn start(url: &str, plan: &Plan) -> Self {
-        let (asked, end) = (Arc::new(Asked::default()), watch::Sender::new(false));
+        let (requests, end) = (Arc::new(RequestCounts::default()), watch::Sender::new(false));
         let mut engines = Vec::new();
         for _ in 0..ENGINES {
             let engine = open(url).await;
@@ -54,22 +55,25 @@ impl Crowd {
         }
         let mut clients = JoinSet::new();
         for (hints, engine) in engines.iter().cycle().take(plan.workers) {
-            let (hints, engine, asked) = (Arc::clone(hints), Arc::clone(engine), Arc::clone(&asked));
-            let client = LeaseClient { engine, hints, asked, life: plan.life, ends: end.subscribe() };
+            let (hints, engine, requests) = (Arc::clone(hints), Arc::clone(engine), Arc::clone(&requests));
+            let client = LeaseClient { engine, hints, requests, life: plan.life, ends: end.subscribe() };
             clients.spawn(client.run());
-            // may sleep: heartbeats are to come all the time, and not all at once.
-            tokio::time::sleep(plan.life.every / u32::try_from(plan.workers).expect("not so many")).await;
+            // may sleep: heartbeats must be spread over the interval, and not coincide.
+            tokio::time::sleep(
+                plan.life.every / u32::try_from(plan.workers).expect("the number of workers fits"),
+            )
+            .await;
         }
-        let members = Self { workers: plan.workers, asked, end, clients };
-        members.hear_each_other().await;
+        let members = Self { workers: plan.workers, requests, end, clients };
+        members.learn_of_each_other().await;
         members
     }
 
-    /// Each shows two more heartbeats, and so knows of all others.
-    async fn hear_each_other(&self) {
-        let enough = self.asked.heartbeat_answers() + 2 * self.workers as u64;
-        while self.asked.heartbeat_answers() < enough {
-            // may sleep: they are watched, and nobody tells.
+    /// Waits until each worker has sent two more heartbeats, and so knows of all others.
+    async fn learn_of_each_other(&self) {
+        let enough = self.requests.heartbeat_answers() + 2 * self.workers as u64;
+        while self.requests.heartbeat_answers() < enough {
+            // may sleep: the counters are polled, since no notification reports them.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -77,7 +81,7 @@ impl Crowd {
     async fn end(mut self) {
         self.end.send_replace(true);
         while let Some(ended) = self.clients.join_next().await {
-            ended.expect("a client ends well");
+            ended.expect("a client ends without a panic");
         }
     }
 }
@@ -88,21 +92,21 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
     let place =
         Place::postgres_with(STATISTICS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
     let plan = Plan::of_this_run();
-    let members = Crowd::start(&place.url(), &plan).await;
+    let members = Members::start(&place.url(), &plan).await;
     let (server, connection) = tokio_postgres::connect(&place.url(), NoTls).await.expect("the server is up");
     tokio::spawn(connection);
     server
         .batch_execute("CREATE EXTENSION pg_stat_statements")
         .await
-        .expect("it is installed with the server");
+        .expect("the extension is installed with the server");
     server.batch_execute("SELECT pg_stat_statements_reset()").await.expect("the server is up");
     let start = Instant::now();
-    // may sleep: this is how long they are watched.
+    // may sleep: this is how long they are observed.
     tokio::time::sleep(plan.watched).await;
     let calls = async |name: &str| {
         let count = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE $1";
         let row = server.query_one(count, &[&format!("-- {name}:%")]).await.expect("the server is up");
-        f64::from(u32::try_from(row.get::<_, i64>(0)).expect("not so many"))
+        f64::from(u32::try_from(row.get::<_, i64>(0)).expect("the number of calls fits"))
     };
     let seconds = start.elapsed().as_secs_f64();
     let (takes, renewals) = (calls("take_leases").await, calls("renew_leases").await);
@@ -111,25 +115,25 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
     let beside =
         calls("asked_to_stop").await * plan.life.every.as_secs_f64() / seconds / members.workers as f64;
     println!(
-        "postgres: {} workers: {leases:.2} statements about leases a second ({:.2} to take, {:.2} to renew); each worker {beats:.2} \
-         heartbeats a heartbeat, and {beside:.2} statements beside them",
+        "postgres: {} workers: {leases:.2} statements about leases per second ({:.2} to take, {:.2} to renew); each worker {beats:.2} \
+         heartbeats per heartbeat interval, and {beside:.2} other statements",
         members.workers,
         takes / seconds,
         renewals / seconds
     );
     members.end().await;
-    assert!(renewals > 0.0, "somebody leads");
-    assert!(leases <= STATEMENTS_A_SECOND, "{leases:.2} statements a second");
-    assert!((0.5..=1.2).contains(&beats), "{beats:.2} heartbeats a heartbeat");
-    assert!(beside < 0.05, "who runs nothing need not ask what was asked to stop: {beside:.2}");
+    assert!(renewals > 0.0, "a worker leads");
+    assert!(leases <= STATEMENTS_A_SECOND, "{leases:.2} statements per second");
+    assert!((0.5..=1.2).contains(&beats), "{beats:.2} heartbeats per heartbeat interval");
+    assert!(beside < 0.05, "an idle worker need not query which jobs were asked to stop: {beside:.2}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_many_workers_ask_little_about_leases_in_all() {
     let place = Place::redis();
     let plan = Plan::of_this_run();
-    let members = Crowd::start(&place.url(), &plan).await;
-    let client = redis::Client::open(place.url()).expect("an address");
+    let members = Members::start(&place.url(), &plan).await;
+    let client = redis::Client::open(place.url()).expect("a valid address");
     let mut server = client.get_multiplexed_async_connection().await.expect("the server is up");
     let mut scripts = async || -> u64 {
         let stats: String =
@@ -137,22 +141,23 @@ async fn on_redis_many_workers_ask_little_about_leases_in_all() {
         let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0");
         line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
     };
-    let (before, heartbeat_answers) = (scripts().await, members.asked.heartbeat_answers());
-    let (start, asked) = (Instant::now(), members.asked.about_leases());
-    // may sleep: this is how long they are watched.
+    let (before, heartbeat_answers) = (scripts().await, members.requests.heartbeat_answers());
+    let (start, requests) = (Instant::now(), members.requests.about_leases());
+    // may sleep: this is how long they are observed.
     tokio::time::sleep(plan.watched).await;
     let (all, seconds) = (scripts().await - before, start.elapsed().as_secs_f64());
     // A script that is under way when they are counted may fall on either side.
-    let leases = all.saturating_sub(members.asked.heartbeat_answers() - heartbeat_answers) as f64 / seconds;
-    let by_clients = (members.asked.about_leases() - asked) as f64 / seconds;
+    let leases =
+        all.saturating_sub(members.requests.heartbeat_answers() - heartbeat_answers) as f64 / seconds;
+    let by_clients = (members.requests.about_leases() - requests) as f64 / seconds;
     println!(
-        "redis: {} workers: {leases:.2} scripts about leases a second by the server's count, {by_clients:.2} by that of the workers",
+        "redis: {} workers: {leases:.2} scripts about leases per second by the server's count, {by_clients:.2} by the workers' count",
         members.workers
     );
     members.end().await;
-    assert!(by_clients > 0.0, "somebody leads");
+    assert!(by_clients > 0.0, "a worker leads");
     assert!(
         leases <= STATEMENTS_A_SECOND && by_clients <= STATEMENTS_A_SECOND,
-        "{leases:.2} scripts a second"
+        "{leases:.2} scripts per second"
     );
 }

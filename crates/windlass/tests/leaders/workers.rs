@@ -1,4 +1,4 @@
-//! Several processes that could lead, and who of them does.
+//! Several processes that could lead, and which of them does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::ledger::Ledger;
 use super::place::{Place, open};
 use super::process::{DUTY, Process};
 
-/// So long for what should be there soon.
+/// The limit of all waits.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a store is asked who leads.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// One leads, and the others stand by.
+/// The interval of polling for the leader.
+const POLL_EVERY: Duration = Duration::from_millis(5);
+/// The number of processes: one leads, and the others stand by.
 const PROCESSES: usize = 3;
 
-/// Processes on one server.
+/// The processes on one server.
 pub(super) struct Workers {
     pub(super) expiry: Duration,
     pub(super) ledger: Ledger,
@@ -27,12 +27,12 @@ pub(super) struct Workers {
     _place: Place,
 }
 
-/// Who leads: a process, and in which term.
+/// A leader: a process, with its term.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leader {
     pub(super) pid: u32,
     pub(super) fence: i64,
-    /// How often a holder had fallen silent by then.
+    /// How many leaders had stopped sending heartbeats by then.
     pub(super) takeovers: u64,
 }
 
@@ -45,26 +45,26 @@ impl Workers {
         for _ in 0..PROCESSES {
             workers.add().await;
         }
-        workers.hear_each_other().await;
+        workers.learn_of_each_other().await;
         workers
     }
 
     async fn add(&mut self) {
         let (url, expiry) = (self.url.clone(), self.expiry);
         let started = tokio::task::spawn_blocking(move || Process::start(&url, expiry)).await;
-        self.processes.push(started.expect("it starts"));
+        self.processes.push(started.expect("the process starts"));
     }
 
-    /// As many as at the beginning, known to each other.
+    /// Starts processes until their number is the initial one again, and they know of each other.
     pub(super) async fn fill_up(&mut self) {
         if self.processes.len() < PROCESSES {
             self.add().await;
-            self.hear_each_other().await;
+            self.learn_of_each_other().await;
         }
     }
 
-    /// Waits until every process has shown two more heartbeats: the answers to the first tell it of all others.
-    async fn hear_each_other(&self) {
+    /// Waits until every process has sent two more heartbeats: the answers to the first count all others.
+    async fn learn_of_each_other(&self) {
         let pids: Vec<_> = self.processes.iter().map(Process::pid).collect();
         let beats = async || {
             let workers = self.engine.workers().await.expect("the server is up");
@@ -77,15 +77,15 @@ impl Workers {
         self.until(async || beats().await.filter(enough)).await;
     }
 
-    /// Asks again and again, until there is an answer.
+    /// Polls until there is an answer.
     async fn until<T>(&self, ask: impl AsyncFn() -> Option<T>) -> T {
         let asking = async {
             loop {
                 if let Some(answer) = ask().await {
                     return answer;
                 }
-                // may sleep: nobody is told who leads.
-                tokio::time::sleep(LOOK_EVERY).await;
+                // may sleep: no notification reports which process leads.
+                tokio::time::sleep(POLL_EVERY).await;
             }
         };
         tokio::time::timeout(PATIENCE, asking).await.expect("expected it within a minute")
@@ -96,7 +96,7 @@ impl Workers {
         read.leases.into_iter().find(|lease| lease.duty.as_str() == DUTY)
     }
 
-    /// Who leads in a later term than this one.
+    /// Waits for a leader in a later term than this one.
     pub(super) async fn leader_after(&self, fence: i64) -> Leader {
         self.until(async || {
             let lease = self.lease().await.filter(|lease| lease.term.fence > fence)?;
@@ -111,31 +111,31 @@ impl Workers {
         self.leader_after(0).await
     }
 
-    /// Who leads next, and how long that takes from now on.
+    /// Waits for the next leader, and measures how long that takes.
     pub(super) async fn next_after(&self, last: Leader) -> (Leader, Duration) {
         let start = Instant::now();
         (self.leader_after(last.fence).await, start.elapsed())
     }
 
-    /// How long it takes until somebody else leads, from now on.
+    /// Measures how long it takes until another process leads.
     pub(super) async fn time_to_next(&self, last: Leader) -> Duration {
         self.next_after(last).await.1
     }
 
     pub(super) fn process(&mut self, pid: u32) -> &mut Process {
-        self.processes.iter_mut().find(|process| process.pid() == pid).expect("it is one of ours")
+        self.processes.iter_mut().find(|process| process.pid() == pid).expect("the process is one of ours")
     }
 
-    /// It is no longer one of these.
+    /// Removes a process from the list.
     pub(super) fn take(&mut self, pid: u32) -> Process {
         let at = self.processes.iter().position(|process| process.pid() == pid);
-        self.processes.swap_remove(at.expect("it is one of ours"))
+        self.processes.swap_remove(at.expect("the process is one of ours"))
     }
 }
 
-/// Spans of time in order, in words: the one in the middle, and the longest.
-pub(super) fn told(mut spans: Vec<Duration>) -> String {
+/// Describes spans of time by their median and their maximum.
+pub(super) fn summary(mut spans: Vec<Duration>) -> String {
     spans.sort_unstable();
     let (middle, longest) = (spans[spans.len() / 2], spans[spans.len() - 1]);
-    format!("{:.3} s in the middle, {:.3} s at the longest", middle.as_secs_f64(), longest.as_secs_f64())
+    format!("median {:.3} s, longest {:.3} s", middle.as_secs_f64(), longest.as_secs_f64())
 }

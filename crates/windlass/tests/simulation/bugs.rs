@@ -1,13 +1,14 @@
-//! Known bugs, planted one at a time: each must be caught, and by a check that is about it.
+//! Known bugs, planted one at a time. Each must be caught, and by a check for its kind of error.
 
 use windlass_core::planted::{Bug, plant};
 
-use crate::history::tell;
+use crate::history::run_history;
 
-/// A bug that so many histories do not show is out of the simulation's reach.
+/// The number of histories in which a bug must show. A bug that needs more is out of the simulation's
+/// reach.
 const HISTORIES_MAX: u64 = 500;
 
-/// Which checks may catch a bug.
+/// The checks that may catch a bug.
 fn expected(bug: Bug) -> &'static [&'static str] {
     match bug {
         Bug::SettleWithoutToken => &["stale accepted", "holder refused"],
@@ -26,22 +27,23 @@ fn expected(bug: Bug) -> &'static [&'static str] {
         Bug::ClaimBeforeDue => &["started early"],
         Bug::CancelIgnored => &["cancel ignored"],
         Bug::SilenceOfAFullStoreCounts => &["declared dead unheard"],
-        // Neither schedules nor drains are in a history: the model test and the suite of behaviours find these.
+        // Histories have neither schedules nor completion triggers: the model test and the conformance
+        // suite find these bugs.
         Bug::StaleTickFires | Bug::TriggerKeepsItsMark | Bug::SecondMarkTakesTheFirst => &[],
     }
 }
 
-/// How a bug was caught.
+/// How a bug was caught: by which check, in which history.
 struct Caught {
     check: &'static str,
     histories: u64,
 }
 
-/// Tells histories from this seed on until a check catches the bug.
+/// Runs histories from this seed on, until a check catches the bug.
 fn catch(bug: Bug, first_seed: u64) -> Option<Caught> {
     plant(Some(bug));
     let caught = (0..HISTORIES_MAX).find_map(|at| {
-        let found = tell(first_seed + at, false).found;
+        let found = run_history(first_seed + at, false).found;
         found.first().map(|violation| Caught { check: violation.check, histories: at + 1 })
     });
     plant(None);
@@ -49,10 +51,15 @@ fn catch(bug: Bug, first_seed: u64) -> Option<Caught> {
 }
 
 fn is_caught(bug: Bug) {
-    let Some(caught) = catch(bug, 1) else { panic!("{HISTORIES_MAX} histories do not show {bug:?}") };
+    let Some(caught) = catch(bug, 1) else {
+        panic!("expected a check to catch {bug:?} within {HISTORIES_MAX} histories")
+    };
     let Caught { check, histories } = caught;
     println!("{bug:?} is caught by {check:?} in history {histories}");
-    assert!(expected(bug).contains(&check), "{bug:?} was caught by {check:?}, which is about something else");
+    assert!(
+        expected(bug).contains(&check),
+        "{bug:?} was caught by {check:?}, which checks for another error"
+    );
 }
 
 macro_rules! caught {

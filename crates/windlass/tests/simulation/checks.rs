@@ -1,4 +1,4 @@
-//! What must be true at every moment, and what must be true when all is quiet.
+//! The checks that must hold at every moment, and those that must hold when the history has come to rest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::observer::Moment;
 use crate::plan::FAILURES_MAX;
 use crate::world::World;
 
-/// After the trouble, everything must have ended within this time. The longest way there is: a killer's three
-/// crashes behind others, each of which takes a lease, some sweeps and a restart.
+/// After the time of faults, everything must end within this span. The longest path is a job that kills its
+/// worker three times behind other jobs: each crash takes a lease, some sweeps and a restart.
 pub(crate) const DRAIN_WITHIN: Duration = Duration::from_secs(45 * 60);
-/// Past its poll interval, an idle pool may leave due work alone for so long: a claim that was lost just before
-/// the end of the trouble waits out its deadline of ten seconds and a back-off of up to six.
+/// How long beyond its poll interval an idle pool may leave due work alone. A claim that was lost just
+/// before the end of the faults waits out its deadline of ten seconds and a back-off of up to six.
 const IDLE_SLACK: Duration = Duration::from_secs(17);
 
 impl World {
-    /// Checks that hold at every moment.
+    /// Runs the checks that hold at every moment.
     pub(crate) fn check_along_the_way(&mut self) {
         let (jobs, queues) = (self.store.jobs(), self.store.queues());
         for queue in &queues {
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Of the jobs with one key, one at the most may be live, or dead with a scope that holds on.
+    /// Checks that at most one job of a key is live, or dead with a scope that lasts beyond death.
     fn check_keys(&mut self, jobs: &[StoredJob]) {
         let mut holders = BTreeMap::new();
         for record in jobs {
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Whoever runs a job has a row in the store.
+    /// Checks that every worker that runs a job has a row in the store.
     fn check_running(&mut self, jobs: &[StoredJob]) {
         let workers = self.store.workers();
         for record in jobs {
@@ -101,7 +101,7 @@ impl World {
             let mut over = Vec::new();
             for (pool, settings) in body.pools.iter().zip(&process.plan.pools) {
                 let slots = settings.concurrency as usize;
-                // Handlers take half a millisecond at the least, so a slot finishes a hundred in 50 ms.
+                // Handlers take at least half a millisecond, so a slot finishes at most a hundred in 50 ms.
                 let held_max = slots + slots * 101 + UNSETTLED_MAX;
                 if pool.running() > slots || pool.held() > held_max {
                     over.push(format!(
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// After the trouble, no pool may be idle for long while there is something that it could do.
+    /// Checks that no pool stays idle for long after the faults while there are jobs that it could run.
     fn check_idle_pools(&mut self, jobs: &[StoredJob]) {
         let Some(healed) = self.healed else { return };
         let ready: Vec<_> = jobs.iter().filter(|record| record.phase() == Phase::Ready).collect();
@@ -139,25 +139,25 @@ impl World {
                 });
                 if let Some(record) = left.filter(|_| idle > patience) {
                     let id = record.job.id;
-                    found.push(format!("a pool was idle for {idle:?} beside job {id}, which is ready"));
+                    found.push(format!("a pool was idle for {idle:?} while job {id} was ready"));
                 }
             }
         }
         found.into_iter().for_each(|text| self.observer.broke("idle beside work", text));
     }
 
-    /// Whether everything has ended.
+    /// Whether every job has ended and no call is under way.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_quiet() && self.store.queues().iter().all(|queue| queue.counts.unfinished() == 0)
     }
 
-    /// The last checks, when all is quiet or the time for it is over.
+    /// Runs the last checks, when the history has come to rest or its time is over.
     pub(crate) fn check_at_the_end(&mut self, drained: bool) {
         self.check_along_the_way();
         if !drained {
             let left: Vec<_> =
                 self.store.jobs().into_iter().filter(|record| !record.phase().has_ended()).take(3).collect();
-            let text = format!("after {DRAIN_WITHIN:?} there are left, among others, {left:?}");
+            let text = format!("after {DRAIN_WITHIN:?} some jobs are unfinished: {left:?}");
             self.observer.broke("not drained", text);
         }
         let moment = Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: None };

@@ -1,4 +1,5 @@
-//! What simulated handlers do. It depends only on the seed, the job and how many times it has run.
+//! Simulated handlers. What a handler does depends only on the seed, the job and how many times the job has
+//! run.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 use crate::plan::Pace;
 use crate::test_rng::TestRng;
 
-/// How one run of a handler goes if nobody interferes.
+/// How one run of a handler goes if no fault or cancel interrupts it.
 #[derive(Debug, Clone)]
 pub(crate) struct Script {
     pub(crate) lasts: Duration,
@@ -19,7 +20,7 @@ pub(crate) struct Script {
 #[derive(Debug, Clone)]
 pub(crate) enum Ends {
     With(AttemptOutcome),
-    /// It takes its whole process with it.
+    /// It kills its whole process.
     KillsItsProcess,
 }
 
@@ -41,7 +42,7 @@ impl Script {
 }
 
 fn ends(rng: &mut TestRng) -> Ends {
-    let error = || JobError::new(ErrorKind::Failed, "as the seed wants it");
+    let error = || JobError::new(ErrorKind::Failed, "chosen by the seed");
     Ends::With(match rng.below(100) {
         0..=73 => AttemptOutcome::Done(None),
         74..=83 => AttemptOutcome::Failed(error()),
@@ -50,6 +51,6 @@ fn ends(rng: &mut TestRng) -> Ends {
         92..=94 => AttemptOutcome::Dead(error()),
         95..=97 => AttemptOutcome::Discard("no longer wanted".to_owned()),
         98 => return Ends::KillsItsProcess,
-        _ => AttemptOutcome::Failed(JobError::new(ErrorKind::Panicked, "a panic, as the seed wants it")),
+        _ => AttemptOutcome::Failed(JobError::new(ErrorKind::Panicked, "a panic, chosen by the seed")),
     })
 }

@@ -1,17 +1,17 @@
-//! One history, from its seed to its verdict.
+//! A history, from its seed to its result.
 
 use crate::checks::DRAIN_WITHIN;
 use crate::observer::Violation;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// Whole-store checks are made once in so many steps of the time of trouble.
+/// The number of steps between two checks of the whole store during the faults.
 const CHECK_EVERY: u64 = 40;
-/// A history of more steps than this has run away.
+/// The maximum number of steps; a history with more does not end.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// What became of one history.
-pub(crate) struct Told {
+/// The result of a history.
+pub(crate) struct HistoryResult {
     pub(crate) found: Vec<Violation>,
     pub(crate) steps: u64,
     pub(crate) effects: u64,
@@ -20,8 +20,8 @@ pub(crate) struct Told {
     pub(crate) tail: String,
 }
 
-/// Runs a history until all is quiet, or something is wrong.
-pub(crate) fn tell(seed: u64, keep_trace: bool) -> Told {
+/// Runs a history until it has come to rest or a check has failed.
+pub(crate) fn run_history(seed: u64, keep_trace: bool) -> HistoryResult {
     let mut world = World::new(Plan::of(seed));
     world.trace.keep = keep_trace;
     while world.observer.found.is_empty() && world.steps < STEPS_MAX && world.step() {
@@ -40,7 +40,7 @@ pub(crate) fn tell(seed: u64, keep_trace: bool) -> Told {
     if world.steps >= STEPS_MAX {
         world.observer.broke("ran away", format!("{STEPS_MAX} steps in {:?}", world.now));
     }
-    Told {
+    HistoryResult {
         steps: world.steps,
         effects: world.observer.effects,
         virtual_secs: world.now.as_secs(),

@@ -1,7 +1,8 @@
-//! Whole clusters on a virtual clock, each from one seed, with faults that strike before an effect and after it.
+//! Whole clusters on a virtual clock, each from one seed, with faults before and after the effect of a call.
 //!
-//! The pools, hearts, maintenance and the client's judgement are the real ones; threads, sockets and clocks are
-//! simulated. `docs/simulation.md` says what is simulated and which check catches which planted bug.
+//! The pools, hearts, maintenance and the client's decisions are the real ones; threads, sockets and clocks
+//! are simulated. `docs/simulation.md` describes what is simulated and which check catches which planted
+//! bug.
 
 mod test_rng;
 mod plan;
@@ -20,12 +21,12 @@ mod bugs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use history::tell;
+use history::run_history;
 
-/// Histories of an ordinary run.
+/// The number of histories of an ordinary run.
 const HISTORIES: u64 = 2_000;
 const SEED: u64 = 1;
-/// Histories are independent, so each of the two threads takes the next one.
+/// The number of threads. Histories are independent, so each thread takes the next one.
 const THREADS: usize = 2;
 
 fn from_env(name: &str, default: u64) -> u64 {
@@ -37,7 +38,7 @@ fn from_env(name: &str, default: u64) -> u64 {
     }
 }
 
-/// What all histories of a run did together.
+/// The sums over all histories of a run.
 #[derive(Default)]
 struct Sum {
     steps: AtomicU64,
@@ -47,14 +48,14 @@ struct Sum {
 }
 
 impl Sum {
-    /// Tells one history and adds it.
-    fn tell(&self, seed: u64) {
-        let told = tell(seed, false);
-        self.steps.fetch_add(told.steps, Ordering::Relaxed);
-        self.effects.fetch_add(told.effects, Ordering::Relaxed);
-        self.virtual_secs.fetch_add(told.virtual_secs, Ordering::Relaxed);
-        if !told.found.is_empty() {
-            self.failed.lock().expect("no history panics while it holds this").get_or_insert(seed);
+    /// Runs one history and adds its result.
+    fn run_history(&self, seed: u64) {
+        let result = run_history(seed, false);
+        self.steps.fetch_add(result.steps, Ordering::Relaxed);
+        self.effects.fetch_add(result.effects, Ordering::Relaxed);
+        self.virtual_secs.fetch_add(result.virtual_secs, Ordering::Relaxed);
+        if !result.found.is_empty() {
+            self.failed.lock().expect("no history panics while it holds the lock").get_or_insert(seed);
         }
     }
 }
@@ -67,7 +68,7 @@ fn no_history_shows_anything_wrong() {
     let work = || {
         while sum.failed.lock().unwrap().is_none() {
             match next.fetch_add(1, Ordering::Relaxed) {
-                at if at < histories => sum.tell(first.wrapping_add(at)),
+                at if at < histories => sum.run_history(first.wrapping_add(at)),
                 _ => return,
             }
         }
@@ -85,18 +86,19 @@ fn no_history_shows_anything_wrong() {
 
 /// Replays a history with its trace, and fails with it.
 fn fail(seed: u64) -> ! {
-    let told = tell(seed, true);
-    let found: String = told.found.iter().take(10).map(|v| format!("  {}: {}\n", v.check, v.text)).collect();
+    let result = run_history(seed, true);
+    let found: String =
+        result.found.iter().take(10).map(|v| format!("  {}: {}\n", v.check, v.text)).collect();
     panic!(
-        "history {seed} went wrong:\n{found}\nthe last happenings:\n{}\nreplay it: cargo xtask simulate --histories 1 --seed {seed}",
-        told.tail
+        "history {seed} failed:\n{found}\nthe last events:\n{}\nreplay it: cargo xtask simulate --histories 1 --seed {seed}",
+        result.tail
     );
 }
 
 #[test]
 fn the_same_seed_tells_the_same_history() {
     for seed in 1..=20 {
-        let (one, other) = (tell(seed, true), tell(seed, true));
+        let (one, other) = (run_history(seed, true), run_history(seed, true));
         assert_eq!((one.hash, one.steps), (other.hash, other.steps), "seed {seed}");
     }
 }

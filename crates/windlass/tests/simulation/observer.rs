@@ -1,5 +1,6 @@
-//! What an observer between workers and store writes down, and what it finds wrong along the way. It sees every call
-//! take effect, also those whose answer gets lost, and knows nothing of how the engine keeps its jobs.
+//! The observer between workers and store: it records the history, and the violations that it finds along
+//! the way. It sees every call take effect, also calls whose answer is lost, and does not depend on how the
+//! engine stores its jobs.
 
 mod enqueues;
 mod claims;
@@ -21,14 +22,14 @@ use windlass_core::worker::WorkerId;
 
 use crate::store::{Answer, Call, Reply, Store};
 
-/// Something that must not happen.
+/// A violation: an event that must not happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) check: &'static str,
     pub(crate) text: String,
 }
 
-/// All that was seen.
+/// The state of the observer: all events, and what follows from them.
 #[derive(Default)]
 pub(crate) struct Observer {
     pub(crate) history: History,
@@ -38,7 +39,7 @@ pub(crate) struct Observer {
     requests: BTreeSet<RequestId>,
     /// Tokens of claims that were repeated.
     repeated: BTreeSet<ClaimToken>,
-    /// Which claim a process speaks of when it names a fence.
+    /// The claim that a process means when it names a fence.
     claims: BTreeMap<(usize, Fence), u64>,
     settled: BTreeSet<u64>,
     next_claim: u64,
@@ -46,7 +47,7 @@ pub(crate) struct Observer {
     pub(crate) effects: u64,
 }
 
-/// One job as it was seen.
+/// A job as the observer knows it.
 #[derive(Debug, Default)]
 struct Seen {
     uid: String,
@@ -56,14 +57,14 @@ struct Seen {
     cancelled: bool,
 }
 
-/// One worker as it was seen.
+/// A worker as the observer knows it.
 #[derive(Debug)]
 struct Lease {
     last_heartbeat: Duration,
-    /// For how long the store could not be written to, up to the last beat.
+    /// How long in total the store refused writes, up to the last heartbeat.
     unwritable: Duration,
     beats: u64,
-    /// It was frozen, killed or is on its way out: it may be silent.
+    /// The worker was frozen, killed or is stopping: it may send no heartbeats.
     struck: bool,
     dead: bool,
     retired: bool,
@@ -73,9 +74,9 @@ struct Lease {
 pub(crate) struct Moment<'a> {
     pub(crate) store: &'a Store,
     pub(crate) now: Duration,
-    /// For how long the store could not be written to, in all.
+    /// How long in total the store has refused writes.
     pub(crate) unwritable: Duration,
-    /// The process that sent it, if one did.
+    /// The process that sent the call, if a process did.
     pub(crate) process: Option<usize>,
 }
 
@@ -86,7 +87,7 @@ impl Moment<'_> {
 }
 
 impl Observer {
-    /// A call took effect.
+    /// Records that a call took effect.
     pub(crate) fn saw(&mut self, call: &Call, answer: &Answer, at: &Moment<'_>) {
         self.effects += 1;
         let Ok(reply) = answer else { return self.broke("refused", format!("{call:?} got {answer:?}")) };

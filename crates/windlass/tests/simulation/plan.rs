@@ -1,4 +1,5 @@
-//! What a seed decides before anything happens: the size of the cluster, its queues and types, its weather.
+//! The decisions that a seed makes before the history begins: the size of the cluster, its queues and
+//! types, its network.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,25 +15,25 @@ use windlass_core::retry::RetryPolicy;
 use crate::store::Weather;
 use crate::test_rng::TestRng;
 
-/// Tries of a failing job.
+/// The maximum number of attempts of a failing job.
 pub(crate) const FAILURES_MAX: u32 = 3;
-/// A worker's heartbeat is good for this long.
+/// The length of a worker lease.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(10);
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// What one history is made of.
+/// The parameters of a history.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) processes: Vec<ProcessPlan>,
     pub(crate) producers: u64,
-    /// The time of trouble. Afterwards everything is healed.
+    /// The length of the time of faults. Afterwards all faults end.
     pub(crate) trouble: Duration,
     pub(crate) jobs_max: u64,
     pub(crate) weather: Weather,
     pub(crate) pace: Pace,
-    /// Of a thousand acts of fate so many step the store's clock; none in half of the histories.
+    /// Whether faults include steps of the store's clock. They do in half of the histories.
     pub(crate) clock_steps: bool,
 }
 
@@ -43,11 +44,11 @@ pub(crate) enum Pace {
     Fast,
     /// Up to a few seconds.
     Mixed,
-    /// Some longer than a lease.
+    /// Some run longer than a lease.
     Slow,
 }
 
-/// One process.
+/// The parameters of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessPlan {
     pub(crate) pools: Vec<PoolSettings>,
@@ -76,7 +77,7 @@ impl Plan {
 }
 
 impl ProcessPlan {
-    /// The first process handles everything; another may leave out a type.
+    /// Chooses the parameters of a process. The first process handles all types; another may leave one out.
     fn of(at: u64, rng: &mut TestRng) -> Self {
         let mut types = type_names();
         if at > 0 && rng.per_mille(250) {
@@ -99,11 +100,11 @@ impl ProcessPlan {
 }
 
 pub(crate) fn queue_names() -> Vec<QueueName> {
-    ["high", "low"].iter().map(|name| QueueName::parse(name).expect("a plain name")).collect()
+    ["high", "low"].iter().map(|name| QueueName::parse(name).expect("a valid name")).collect()
 }
 
 pub(crate) fn type_names() -> Vec<TypeName> {
-    ["mail", "image", "report"].iter().map(|name| TypeName::parse(name).expect("a plain name")).collect()
+    ["mail", "image", "report"].iter().map(|name| TypeName::parse(name).expect("a valid name")).collect()
 }
 
 fn policies() -> HashMap<TypeName, RetryPolicy> {

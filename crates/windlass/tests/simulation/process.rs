@@ -1,5 +1,6 @@
-//! One simulated worker process: the real pools, heart, duties and maintenance, with this module in place of their shells. This
-//! file says what goes in and comes out; the steps of a process are below it.
+//! A simulated worker process: the real pools, heart, duties and maintenance, with this module in place of
+//! their shells. This file defines the inputs and the outputs; the steps of a process are in the files
+//! below it.
 
 mod booting;
 mod beating;
@@ -33,10 +34,10 @@ use crate::store::{Answer, Call, Reply};
 use crate::test_rng::TestRng;
 use keeping::{Chore, Doing};
 
-/// A worker that cannot register, or register again, tries once a second.
+/// The pause before a process tries again to register.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Which part of a process waits for an answer.
+/// The part of a process that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Declare,
@@ -52,7 +53,7 @@ pub(crate) enum Part {
     Leave,
 }
 
-/// What comes to a process from outside or from its own timers.
+/// An input of a process, from outside or from its own timers.
 #[derive(Debug)]
 pub(crate) enum Input {
     Answered(Part, Answer),
@@ -64,34 +65,34 @@ pub(crate) enum Input {
     Stop { grace: Duration },
 }
 
-/// What a process wants of the world.
+/// A request of a process to the world.
 #[derive(Debug)]
 pub(crate) enum Wish {
     Send(Part, Call),
     Later(Duration, Input),
-    /// It dies after this time, if the run that kills it still runs.
+    /// The process dies after this time, if the run that kills it is still running.
     DieAfter(Duration, Fence, u64),
     Started {
         claimed: Box<Claimed>,
         worker: WorkerId,
     },
-    /// About to settle, for the first time.
+    /// A settle is sent, for the first time.
     Ended(Settlement),
     HeartbeatFailed(WorkerId),
-    /// It has left: cleanly, or because the time for it was over.
+    /// The process has left: cleanly, or because the time for it was over.
     Leaves {
         worker: WorkerId,
         clean: bool,
     },
     Gone,
-    /// It broke a rule of its own.
+    /// The process has broken one of its own rules.
     Broke(&'static str, String),
 }
 
 /// A process, running or not.
 pub(crate) struct Process {
     pub(crate) at: usize,
-    /// Goes up with each start, so that what was meant for an earlier life is dropped.
+    /// The number of starts, so that an input for an earlier start is dropped.
     pub(crate) life: u32,
     pub(crate) plan: ProcessPlan,
     pub(crate) pace: Pace,
@@ -101,7 +102,7 @@ pub(crate) struct Process {
     pub(crate) waiting: Vec<(u32, Input)>,
 }
 
-/// What is gone when a process is killed.
+/// The state in memory, which is lost when a process is killed.
 pub(crate) struct Body {
     born: Duration,
     rng: TestRng,
@@ -110,7 +111,7 @@ pub(crate) struct Body {
     pub(crate) pools: Vec<Pool>,
     pub(crate) idle_since: Vec<Option<Duration>>,
     heart: Heart,
-    /// There is none before the first heartbeat was answered.
+    /// `None` until the first heartbeat is answered.
     duty_status: Option<DutyStatus>,
     observer: Observer,
     chores: BTreeMap<Chore, Doing>,
@@ -118,7 +119,7 @@ pub(crate) struct Body {
     has_watched: bool,
     failed_heartbeats: u64,
     runs: BTreeMap<Fence, Run>,
-    told: BTreeSet<Fence>,
+    reported: BTreeSet<Fence>,
     next_run: u64,
     stop_by: Option<Moment>,
     wake: u64,
@@ -152,7 +153,8 @@ impl Process {
         vec![Wish::Send(Part::Declare, Call::Declare(plan::declaration()))]
     }
 
-    /// All in-memory state is gone. Gives the identity that died, and whether it was on its way out.
+    /// Kills the process: all state in memory is lost. Returns the identity that died, and whether it was
+    /// stopping.
     pub(crate) fn kill(&mut self) -> Option<(WorkerId, bool)> {
         self.frozen = false;
         self.waiting.clear();
@@ -197,7 +199,7 @@ impl Body {
             has_watched: false,
             failed_heartbeats: 0,
             runs: BTreeMap::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             next_run: 0,
             stop_by: None,
             wake: 0,
@@ -224,11 +226,11 @@ impl Body {
             (Part::Register, Ok(_)) => self.come_up(now, plan),
             (Part::Claim(at, token), answer) => {
                 let answer = answer.map_err(|error| failure(&error));
-                self.tell(at, Event::ClaimAnswered(token, answer.map(claimed)), now);
+                self.notify_pool(at, Event::ClaimAnswered(token, answer.map(claimed)), now);
             }
             (Part::Settle(at, number), answer) => {
                 let answer = answer.map_err(|error| failure(&error));
-                self.tell(at, Event::SettleAnswered(number, answer.map(settled)), now);
+                self.notify_pool(at, Event::SettleAnswered(number, answer.map(settled)), now);
             }
             (Part::Heart, answer) => self.beaten(answer, now, plan, out),
             (Part::StartOver, Err(_)) => out.push(Wish::Later(AGAIN, Input::StartOver)),
@@ -236,7 +238,7 @@ impl Body {
             (Part::Chore(chore, run), answer) => self.chore_answered(chore, run, answer, now, out),
             (Part::Take(call), answer) => {
                 let answer = answer.map(taken);
-                self.tell_board(DutyStatusEvent::Taken(call, answer), now, out);
+                self.notify_duties(DutyStatusEvent::Taken(call, answer), now, out);
             }
             (Part::Renew(call), answer) => self.leases_renewed(call, answer, now, out),
             (Part::Release, _) => {}
@@ -244,13 +246,13 @@ impl Body {
         }
     }
 
-    fn tell(&mut self, at: usize, event: Event, now: Moment) {
+    fn notify_pool(&mut self, at: usize, event: Event, now: Moment) {
         if let Some(pool) = self.pools.get_mut(at) {
             pool.on(event, now);
         }
     }
 
-    fn tell_all(&mut self, event: impl Fn() -> Event, now: Moment) {
+    fn notify_pools(&mut self, event: impl Fn() -> Event, now: Moment) {
         self.pools.iter_mut().for_each(|pool| pool.on(event(), now));
     }
 
@@ -268,7 +270,8 @@ impl Body {
         let mut at = self.stop_by.unwrap_or(Moment::MAX);
         for pool in &self.pools {
             if pool.wake_at() <= now {
-                let text = format!("it wants to be woken at {:?}, and it is {now:?}", pool.wake_at());
+                let text =
+                    format!("a pool requests a wake-up at {:?}, and the time is {now:?}", pool.wake_at());
                 out.push(Wish::Broke("spins", text));
             }
             at = at.min(pool.wake_at());
@@ -313,7 +316,7 @@ fn settled(reply: Reply) -> Vec<Settled> {
     }
 }
 
-/// As the shell around a pool tells it.
+/// Converts an error as the shell around a pool does.
 fn failure(error: &EngineError) -> CallFailure {
     match error {
         error if error.is_unknown() => CallFailure::Unknown,

@@ -1,5 +1,5 @@
-//! Producers put jobs in, and send a request again when its answer got lost. What an answer means is decided by
-//! the client's own `judge`.
+//! Producers enqueue jobs, and repeat a request when its answer was lost. The client's own `judge` decides
+//! what an answer means.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::plan::type_names;
 use crate::store::{Answer, Call, Reply};
 use crate::test_rng::TestRng;
 
-/// One producer; it has one request under way at a time.
+/// A producer, with at most one request under way.
 pub(crate) struct Producer {
     at: usize,
     rng: TestRng,
@@ -26,10 +26,10 @@ pub(crate) struct Producer {
 struct UnderWay {
     request: EnqueueRequest,
     tries: u32,
-    /// How often it was begun again after the client gave up.
+    /// How often the request was begun again after the client gave up.
     rounds: u32,
-    /// Whether the store is asked what became of it.
-    is_asked: bool,
+    /// Whether the producer now queries the receipt of the request.
+    queries_receipt: bool,
 }
 
 /// What a producer does next.
@@ -55,7 +55,7 @@ impl Producer {
         self.rng.millis(5, 6000)
     }
 
-    /// Makes a new request.
+    /// Creates a new request.
     pub(crate) fn produce(&mut self, observer: &mut Observer, at: &Moment<'_>) -> EnqueueRequest {
         let count = if self.rng.per_mille(200) { self.rng.between(2, 12) } else { 1 };
         let jobs: Vec<_> = (0..count).map(|_| self.new_job()).collect();
@@ -63,7 +63,8 @@ impl Producer {
             observer.invoked(&uid(job), at);
         }
         let request = EnqueueRequest { request: RequestId::from_random(self.rng.bits128()), jobs };
-        self.under_way = Some(UnderWay { request: request.clone(), tries: 1, rounds: 0, is_asked: false });
+        self.under_way =
+            Some(UnderWay { request: request.clone(), tries: 1, rounds: 0, queries_receipt: false });
         request
     }
 
@@ -82,11 +83,11 @@ impl Producer {
         NewJob { when, expires, priority, key, ..NewJob::new(job_type, payload) }
     }
 
-    /// The request goes out once more, under the name that the client gives it, or the question what became
-    /// of it.
+    /// Returns the next call: the same request under the id that the client gives it, or the query for its
+    /// receipt.
     pub(crate) fn again(&mut self) -> Option<Call> {
         let under_way = self.under_way.as_mut()?;
-        if under_way.is_asked {
+        if under_way.queries_receipt {
             return Some(Call::Ask(under_way.request.request));
         }
         under_way.tries += 1;
@@ -94,28 +95,28 @@ impl Producer {
         Some(Call::Enqueue(under_way.request.clone()))
     }
 
-    /// An answer came, or the news that none will.
+    /// Handles an answer, or an error in its place.
     pub(crate) fn answered(&mut self, answer: Answer, observer: &mut Observer, at: &Moment<'_>) -> Next {
         let Some(under_way) = &mut self.under_way else { return Next::Rest };
-        if under_way.is_asked {
-            return self.told(answer, observer, at);
+        if under_way.queries_receipt {
+            return self.on_receipt(answer, observer, at);
         }
         let answer = answer.map(|reply| match reply {
             Reply::EnqueueAnswer(answers) => answers,
             other => panic!("expected the answer to an enqueue, got {other:?}"),
         });
         match judge(answer, under_way.tries) {
-            // A caller may stop to wait for the client, or not believe that it is over.
+            // A caller may stop waiting for the client, or doubt that the request has failed.
             Judged::Again(_) | Judged::Unknown if self.rng.per_mille(250) => {
-                under_way.is_asked = true;
+                under_way.queries_receipt = true;
                 return Next::SendAfter(self.rng.millis(10, 2000));
             }
             Judged::Again(after) => return Next::SendAfter(after),
-            Judged::Answered(answers) => tell(&under_way.request, &answers, observer, at),
+            Judged::Answered(answers) => report(&under_way.request, &answers, observer, at),
             Judged::NotStored(_) => {
                 under_way.request.jobs.iter().for_each(|job| observer.not_stored(&uid(job), at));
             }
-            // A caller who gave the request a name tries again under it; another lets it be.
+            // A caller that named the request repeats it under the same id; another caller gives up.
             Judged::Unknown if under_way.rounds < 2 && self.rng.per_mille(600) => {
                 under_way.rounds += 1;
                 under_way.tries = 1;
@@ -129,18 +130,18 @@ impl Producer {
         Next::Rest
     }
 
-    /// What became of a request. One that was not stored is put in again under a new name.
-    fn told(&mut self, answer: Answer, observer: &mut Observer, at: &Moment<'_>) -> Next {
+    /// Handles the receipt of a request. A request that was not stored is enqueued again under a new id.
+    fn on_receipt(&mut self, answer: Answer, observer: &mut Observer, at: &Moment<'_>) -> Next {
         let Some(under_way) = &mut self.under_way else { return Next::Rest };
         match answer {
-            Ok(Reply::Receipt(Some(answers))) => tell(&under_way.request, &answers, observer, at),
+            Ok(Reply::Receipt(Some(answers))) => report(&under_way.request, &answers, observer, at),
             Ok(Reply::Receipt(None)) => {
                 let request = RequestId::from_random(self.rng.bits128());
                 under_way.request.request = request;
-                (under_way.tries, under_way.is_asked) = (0, false);
+                (under_way.tries, under_way.queries_receipt) = (0, false);
                 return Next::SendAfter(self.rng.millis(10, 1000));
             }
-            Ok(other) => panic!("expected the answer to a question, got {other:?}"),
+            Ok(other) => panic!("expected the receipt of a request, got {other:?}"),
             Err(_) => return Next::SendAfter(self.rng.millis(100, 5000)),
         }
         self.under_way = None;
@@ -148,14 +149,14 @@ impl Producer {
     }
 }
 
-fn tell(request: &EnqueueRequest, answers: &[EnqueueAnswer], observer: &mut Observer, at: &Moment<'_>) {
+fn report(request: &EnqueueRequest, answers: &[EnqueueAnswer], observer: &mut Observer, at: &Moment<'_>) {
     for (job, answer) in request.jobs.iter().zip(answers) {
         observer.answered(&uid(job), Some(answer), at);
     }
 }
 
 fn uid(job: &NewJob) -> String {
-    job.payload.decode().expect("payloads are names")
+    job.payload.decode().expect("payloads are texts")
 }
 
 fn key(rng: &mut TestRng) -> KeyClaim {
@@ -165,7 +166,7 @@ fn key(rng: &mut TestRng) -> KeyClaim {
         _ => KeyScope::For(rng.millis(1000, 60_000)),
     };
     let on_conflict = [OnConflict::Keep, OnConflict::Keep, OnConflict::Replace, OnConflict::Revive];
-    let on_conflict = *rng.pick(&on_conflict).expect("four");
-    let key = Key::parse(&format!("item-{}", rng.below(6))).expect("a plain key");
+    let on_conflict = *rng.pick(&on_conflict).expect("there are four");
+    let key = Key::parse(&format!("item-{}", rng.below(6))).expect("a valid key");
     KeyClaim { key, scope, on_conflict }
 }

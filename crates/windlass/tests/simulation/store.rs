@@ -1,7 +1,7 @@
-//! The store as a cluster sees it: the engine in memory behind a network that loses, delays and repeats.
+//! The store as a cluster sees it: the memory engine behind a network that loses, delays and repeats calls.
 //!
-//! A call fails before its effect, or after it, or takes long, or is applied after its caller gave up. What the
-//! engine itself does stays one atomic step, as it is on every engine.
+//! A call may fail before its effect, or after it, or take long, or be applied after its caller has given
+//! up. Each operation of the engine stays one atomic step, as on every engine.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,10 +25,10 @@ use windlass_core::worker::{Heartbeat, HeartbeatAnswer, WorkerCard, WorkerId, Wo
 
 use crate::test_rng::TestRng;
 
-/// After this time a caller stops waiting, as the client and the workers do.
+/// How long a caller waits, as the client and the workers do.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What is asked of the store.
+/// A request to the store.
 #[derive(Debug, Clone)]
 pub(crate) enum Call {
     Declare(Declaration),
@@ -58,7 +58,7 @@ impl Call {
     }
 }
 
-/// What the store answers.
+/// An answer of the store.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Done,
@@ -79,27 +79,28 @@ pub(crate) enum Reply {
 
 pub(crate) type Answer = Result<Reply, EngineError>;
 
-/// How a call fares on its way.
+/// What happens to a call on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It arrives after the first time, and its answer after the second.
+    /// The call arrives after the first time, and its answer after the second.
     Answered(Duration, Duration),
-    /// It never arrives, and the caller knows.
+    /// The call never arrives, and the caller knows.
     Refused(Duration),
-    /// It arrives after the first time; after the second the caller knows only that no answer will come.
+    /// The call arrives after the first time; after the second the caller knows only that no answer will
+    /// come.
     Lost(Duration, Duration),
 }
 
-/// How bad the network is.
+/// How unreliable the network is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Weather {
-    /// Of a thousand calls so many fail before their effect.
+    /// Of a thousand calls, how many fail before their effect.
     pub(crate) refused: u64,
-    /// So many lose their answer.
+    /// Of a thousand calls, how many lose their answer.
     pub(crate) lost: u64,
-    /// So many take seconds.
+    /// Of a thousand calls, how many take seconds.
     pub(crate) slow: u64,
-    /// So many are applied after their caller gave up.
+    /// Of a thousand calls, how many are applied after their caller has given up.
     pub(crate) late: u64,
 }
 
@@ -112,11 +113,12 @@ impl Weather {
         let (slow, late) = (lost + self.slow, lost + self.slow + self.late);
         match throw {
             n if n < refused => Fate::Refused(way + back),
-            // The connection breaks at once, or goes silent until the deadline.
+            // The connection breaks at once, or stays silent until the deadline.
             n if n < lost && rng.per_mille(500) => Fate::Lost(way, way + back),
             n if n < lost => Fate::Lost(way, CALL_DEADLINE),
             n if n < slow => Fate::Answered(rng.millis(100, 8000), back),
-            // The store goes on with what nobody waits for any more, also after it was sent again.
+            // The store still executes the call when its caller no longer waits, also after the caller has
+            // repeated it.
             n if n < late && rng.per_mille(600) => Fate::Lost(rng.millis(10_001, 40_000), CALL_DEADLINE),
             n if n < late => Fate::Lost(rng.millis(10, 9000), way),
             _ => Fate::Answered(way, back),
@@ -144,7 +146,7 @@ impl Store {
         Self { engine, clock, start, stepped: 0, hints }
     }
 
-    /// Moves the store's clock to the world's.
+    /// Sets the store's clock from the world's time.
     pub(crate) fn at(&self, now: Duration) {
         let stepped =
             i64::try_from(now.as_micros()).expect("a history lasts hours").saturating_add(self.stepped);
@@ -159,12 +161,12 @@ impl Store {
         self.clock.now()
     }
 
-    /// The world's time as an instant: the clock that the ledger's writers share, which nobody steps.
+    /// The world's time as an instant: the clock that the writers of the ledger share. It is never stepped.
     pub(crate) fn true_instant(&self, now: Duration) -> Timestamp {
         self.start.plus(now)
     }
 
-    /// Does what is asked, at once.
+    /// Applies a call at once.
     pub(crate) fn apply(&self, call: Call) -> Answer {
         let engine = &self.engine;
         match call {
@@ -185,7 +187,7 @@ impl Store {
             Call::ReleaseLeases(releases) => ready(engine.release_leases(&releases)).map(|_| Reply::Done),
             Call::Enqueue(request) => ready(engine.enqueue(request)).map(Reply::EnqueueAnswer),
             Call::Ask(request) => ready(engine.ask(request)).map(Reply::Receipt),
-            Call::Cancel(job) => ready(engine.cancel(job, "an operator said so")).map(Reply::Cancelled),
+            Call::Cancel(job) => ready(engine.cancel(job, "cancelled by the operator")).map(Reply::Cancelled),
             Call::Retry(job) => ready(engine.retry(job)).map(Reply::Retried),
             Call::Pause(queue, lasting) => ready(engine.pause(&queue, None, lasting)).map(|_| Reply::Changed),
             Call::Resume(queue) => ready(engine.resume(&queue)).map(|_| Reply::Changed),
@@ -197,15 +199,15 @@ impl Store {
     }
 
     pub(crate) fn job(&self, id: JobId) -> Option<StoredJob> {
-        ready(self.engine.job(id)).expect("memory answers")
+        ready(self.engine.job(id)).expect("the memory engine answers")
     }
 
     pub(crate) fn workers(&self) -> Vec<WorkerSighting> {
-        ready(self.engine.workers()).expect("memory answers")
+        ready(self.engine.workers()).expect("the memory engine answers")
     }
 
     pub(crate) fn queues(&self) -> Vec<QueueStatus> {
-        ready(self.engine.queues()).expect("memory answers")
+        ready(self.engine.queues()).expect("the memory engine answers")
     }
 
     /// All jobs, newest first.
@@ -214,7 +216,7 @@ impl Store {
         loop {
             let before = all.last().map(|record| record.job.id);
             let request = ListRequest { before, limit: LIST_PAGE_MAX, ..ListRequest::default() };
-            let page = ready(self.engine.list(request)).expect("memory answers");
+            let page = ready(self.engine.list(request)).expect("the memory engine answers");
             if page.is_empty() {
                 return all;
             }
@@ -223,20 +225,20 @@ impl Store {
     }
 }
 
-/// The engine in memory never waits, so one look at its future is enough.
+/// Polls a future once: the memory engine never waits.
 pub(crate) fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("the engine in memory never waits"),
+        Poll::Pending => panic!("the memory engine never waits"),
     }
 }
 
 pub(crate) fn unavailable() -> EngineError {
-    EngineError::Unavailable { why: "the simulated store is away".to_owned() }
+    EngineError::Unavailable { why: "the simulated store is unavailable".to_owned() }
 }
 
 pub(crate) fn unknown() -> EngineError {
-    EngineError::Unknown { why: "the simulated answer got lost".to_owned() }
+    EngineError::Unknown { why: "the simulated answer was lost".to_owned() }
 }
 
 #[derive(Default)]

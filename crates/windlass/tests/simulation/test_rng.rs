@@ -1,8 +1,9 @@
-//! Chance from a seed. Small and our own, so that a seed means the same history for as long as this file stays.
+//! Random numbers from a seed. The generator is small and our own, so that a seed means the same history
+//! for as long as this file stays.
 
 use std::time::Duration;
 
-/// A stream of chance (SplitMix64).
+/// A stream of random numbers (SplitMix64).
 #[derive(Debug, Clone)]
 pub(crate) struct TestRng(u64);
 
@@ -11,7 +12,7 @@ impl TestRng {
         Self(seed)
     }
 
-    /// A stream for one thing of this seed, which throwing for other things does not move.
+    /// A stream for one purpose of this seed, which is independent of the streams for other purposes.
     pub(crate) fn of(seed: u64, thing: u64) -> Self {
         let mut rng = Self(seed ^ thing.wrapping_mul(0xA24B_AED4_963E_E407));
         rng.bits();
@@ -35,7 +36,7 @@ impl TestRng {
         if n == 0 { 0 } else { self.bits() % n }
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
@@ -48,7 +49,7 @@ impl TestRng {
         self.micros(low * 1000, high * 1000)
     }
 
-    /// True `n` times in a thousand.
+    /// True with a probability of `n` in a thousand.
     pub(crate) fn per_mille(&mut self, n: u64) -> bool {
         self.below(1000) < n
     }

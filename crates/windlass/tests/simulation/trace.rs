@@ -1,16 +1,17 @@
-//! What happened, as a number that tells two histories apart and as the last lines for a person.
+//! The trace: a hash that distinguishes two histories, and the last events for a person.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// So many last happenings are kept.
+/// The number of last events that are kept.
 const TAIL: usize = 80;
 
 #[derive(Default)]
 pub(crate) struct Trace {
     hash: u64,
-    /// Writing every line down costs more than the rest of the simulation: only a replay does it.
+    /// Whether lines are written. This costs more than the rest of the simulation, so only a replay does
+    /// it.
     pub(crate) keep: bool,
     tail: VecDeque<String>,
 }

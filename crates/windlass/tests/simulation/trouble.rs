@@ -1,4 +1,4 @@
-//! Who makes trouble: fate, which strikes processes and the store, and an operator, who means well.
+//! The faults of processes and of the store, and the acts of an operator.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use crate::store::Call;
 use crate::world::{Away, Caller, Happening, World};
 
 impl World {
-    /// Fate strikes somebody.
+    /// Injects a random fault.
     pub(crate) fn strikes(&mut self) {
         if self.healed.is_some() {
             return;
         }
         self.come_back_if_due();
-        let at = usize::try_from(self.rng.below(self.processes.len() as u64)).expect("a few");
+        let at =
+            usize::try_from(self.rng.below(self.processes.len() as u64)).expect("there are few processes");
         match self.rng.below(100) {
             0..=17 => self.kill(at),
             18..=35 => self.freeze(at),
@@ -44,7 +45,8 @@ impl World {
         process.frozen = true;
         let moment =
             Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: Some(at) };
-        // It is itself again when its heart has beaten: until then it may begin what is no longer its own.
+        // The process is reliable again after its next heartbeat: until then it may start jobs that it no
+        // longer holds.
         let until = self.now + lasts + BEAT_EVERY;
         self.observer.fault(FaultKind::Freeze, worker, Some(until), &moment);
         self.later(lasts, Happening::Thaws { at, life });
@@ -56,7 +58,8 @@ impl World {
         self.later(Duration::ZERO, Happening::ToProcess { at, life, input: Input::Stop { grace } });
     }
 
-    /// A disk stays full until a person comes.
+    /// Makes the store unavailable for a while. A full disk lasts longer than other faults, since a person
+    /// has to free space.
     fn store_goes_away(&mut self) {
         let how = [Away::Refusing, Away::Frozen, Away::ReadOnly][self.rng.below(3) as usize];
         let lasts = match how {
@@ -88,7 +91,7 @@ impl World {
             return;
         }
         let jobs = self.observer.known_jobs();
-        let queue = self.rng.pick(&queue_names()).expect("two").clone();
+        let queue = self.rng.pick(&queue_names()).expect("there are two").clone();
         let job = self.rng.pick(&jobs).copied();
         match (self.rng.below(10), job) {
             (0..=2, Some(job)) => self.send(Caller::Operator, Call::Cancel(job)),
@@ -108,9 +111,9 @@ impl World {
         self.later(after, Happening::Operates);
     }
 
-    /// The time of trouble is over: everything is mended, and must come to rest by itself.
+    /// Ends the time of faults: all faults are removed, and the cluster must come to rest by itself.
     pub(crate) fn heals(&mut self) {
-        // What waits before a frozen store must go in before what comes later, as it does in a real one.
+        // Calls that wait before a frozen store must arrive before later calls, as in a real one.
         if let Some((_, until)) = self.away.filter(|(_, until)| *until > self.now) {
             return self.later(until - self.now, Happening::Heals);
         }
@@ -124,16 +127,17 @@ impl World {
         self.later(Duration::from_secs(1), Happening::Looks);
     }
 
-    /// The operator lets everything go on, also what a late pause has stopped.
+    /// Resumes all queues, as an operator would, also queues that a late pause has stopped.
     fn resume_all(&mut self) {
         for queue in queue_names() {
-            self.store.apply(Call::Resume(queue)).expect("memory answers");
-            // The hint of this resume reaches nobody, so that polling alone must find what it freed.
+            self.store.apply(Call::Resume(queue)).expect("the memory engine answers");
+            // The notification of this resume is dropped, so that polling alone must find the released
+            // jobs.
             let _: Vec<Hint> = self.store.take_hints();
         }
     }
 
-    /// Looks whether the store is to come back, and after the trouble, whether all is well.
+    /// Checks whether the store becomes available again, and after the faults, whether all checks hold.
     pub(crate) fn looks(&mut self) {
         self.come_back_if_due();
         if self.healed.is_some() {

@@ -1,5 +1,5 @@
-//! The world: one line of happenings, ordered by time and then by when they were planned. Nothing else moves
-//! the clock, and nothing but the seed throws dice.
+//! The world: one queue of events, ordered by time and then by when they were planned. Only these events
+//! move the clock, and all random numbers come from the seed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::store::{Answer, CALL_DEADLINE, Call, Fate, Store, unavailable, unknow
 use crate::test_rng::TestRng;
 use crate::trace::Trace;
 
-/// Who asked the store.
+/// The sender of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     Process { at: usize, life: u32, part: Part },
@@ -25,7 +25,7 @@ pub(crate) enum Caller {
     Operator,
 }
 
-/// What happens.
+/// An event of the world.
 #[derive(Debug)]
 pub(crate) enum Happening {
     Arrives { call: u64 },
@@ -51,7 +51,7 @@ struct OnItsWay {
     arrived: bool,
 }
 
-/// For the trace.
+/// A sent call, for the trace.
 #[derive(Debug)]
 #[allow(dead_code, reason = "read through its Debug")]
 struct Sends<'a> {
@@ -61,14 +61,14 @@ struct Sends<'a> {
     call: &'a Call,
 }
 
-/// How the store is struck.
+/// How the store is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Away {
-    /// It refuses connections.
+    /// The store refuses connections.
     Refusing,
-    /// It takes them, and does nothing until it is back.
+    /// The store accepts connections, and does nothing until it is back.
     Frozen,
-    /// It can be read, and refuses every write, as one with a full disk does.
+    /// The store can be read, and refuses every write, as with a full disk.
     ReadOnly,
 }
 
@@ -84,10 +84,10 @@ pub(crate) struct World {
     pub(crate) processes: Vec<Process>,
     pub(crate) producers: Vec<Producer>,
     pub(crate) away: Option<(Away, Duration)>,
-    /// For how long the store could not be written to, in all.
+    /// How long in total the store has refused writes.
     pub(crate) unwritable: Duration,
     pub(crate) healed: Option<Duration>,
-    /// Since when each ready job has been seen ready, after the trouble.
+    /// Since when each ready job has been ready, after the faults.
     pub(crate) ready_since: BTreeMap<JobId, Duration>,
     pub(crate) trace: Trace,
     pub(crate) steps: u64,
@@ -100,7 +100,7 @@ impl World {
             Process::new(at, process.clone(), seed, plan.pace)
         };
         let processes = plan.processes.iter().enumerate().map(make).collect::<Vec<_>>();
-        let count = usize::try_from(plan.producers).expect("a few");
+        let count = usize::try_from(plan.producers).expect("there are few producers");
         let producers = (0..count).map(|at| Producer::new(at, seed)).collect();
         let mut world = Self {
             now: Duration::ZERO,
@@ -125,7 +125,7 @@ impl World {
     }
 
     fn begin(&mut self) {
-        self.store.apply(Call::Declare(crate::plan::declaration())).expect("a right declaration");
+        self.store.apply(Call::Declare(crate::plan::declaration())).expect("a valid declaration");
         for at in 0..self.processes.len() {
             let after = self.rng.millis(0, 3000);
             self.later(after, Happening::Starts { at });
@@ -144,7 +144,7 @@ impl World {
         self.line.insert((self.now + after, self.planned), happening);
     }
 
-    /// Lets the next thing happen. Nothing is left only if everything is dead.
+    /// Executes the next event. Returns false if there is none, which means that every process is dead.
     pub(crate) fn step(&mut self) -> bool {
         let Some(((at, _), happening)) = self.line.pop_first() else { return false };
         if let Some((_, until)) = self.away {
@@ -153,7 +153,7 @@ impl World {
         self.now = at;
         self.steps += 1;
         self.store.at(at);
-        if !self.is_old_news(&happening) {
+        if !self.is_obsolete(&happening) {
             self.trace.note(at, &happening);
             self.happen(happening);
         }
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// Whether this is the deadline of a call that was answered, or an alarm that was set anew.
-    fn is_old_news(&self, happening: &Happening) -> bool {
+    fn is_obsolete(&self, happening: &Happening) -> bool {
         match happening {
             Happening::Answered { call, .. } => {
                 self.calls.get(call).is_none_or(|on_its_way| on_its_way.answered)
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// Sends a call on its way, through whatever weather there is.
+    /// Sends a call through the network, which may fail.
     pub(crate) fn send(&mut self, caller: Caller, call: Call) {
         let fate = match self.healed {
             Some(_) => Fate::Answered(self.rng.micros(100, 3000), self.rng.micros(100, 3000)),
@@ -225,7 +225,7 @@ impl World {
             }
             Some((how, _)) if how == Away::Refusing || !self.calls[&number].call.only_reads() => {
                 let back = self.calls.get_mut(&number).and_then(|call| call.back.take());
-                self.calls.get_mut(&number).expect("it is on its way").arrived = true;
+                self.calls.get_mut(&number).expect("the call is on its way").arrived = true;
                 if let Some(back) = back {
                     self.later(back, Happening::Answered { call: number, answer: Err(unavailable()) });
                 }
@@ -250,7 +250,7 @@ impl World {
         self.forget_if_done(number);
     }
 
-    /// The first news counts: an answer, a broken connection, or the deadline.
+    /// Passes the first result of a call to its caller: an answer, a broken connection, or the deadline.
     fn answered(&mut self, number: u64, answer: Answer) {
         let Some(on_its_way) = self.calls.get_mut(&number) else { return };
         on_its_way.answered = true;
@@ -279,7 +279,7 @@ impl World {
         }
     }
 
-    /// Hints reach most processes, sooner or later.
+    /// Passes notifications on to most processes, with a delay.
     fn spread_hints(&mut self) {
         for hint in self.store.take_hints() {
             for at in 0..self.processes.len() {
@@ -324,7 +324,7 @@ impl World {
         }
     }
 
-    /// A handler takes its process with it, unless it was stopped before, or the process stands still.
+    /// A handler kills its process, unless it was stopped before, or the process is frozen.
     fn dies(&mut self, at: usize, life: u32, fence: Fence, run: u64) {
         let process = &self.processes[at];
         if process.life != life || !process.runs(fence, run) {
@@ -336,12 +336,12 @@ impl World {
         self.kill(at);
     }
 
-    /// `kill -9`: everything in memory is gone; what was sent is still on its way.
+    /// `kill -9`: all state in memory is lost; sent calls are still on their way.
     pub(crate) fn kill(&mut self, at: usize) {
         if let Some((worker, leaving)) = self.processes[at].kill() {
             let moment =
                 Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: Some(at) };
-            // Whoever had asked to be let out may be let out in time, and then its jobs count no crash.
+            // A worker that was leaving may be retired in time, and then its jobs count no crash.
             let kind = if leaving { FaultKind::FailedCall } else { FaultKind::Kill };
             self.observer.fault(kind, worker, None, &moment);
             let after = self.rng.millis(500, 20_000);
@@ -362,7 +362,8 @@ impl World {
                 }
                 Wish::Started { claimed, worker } => self.observer.started(&claimed, worker, &moment),
                 Wish::Ended(settlement) => self.observer.ended(&settlement, &moment),
-                // It is cut off until a later beat gets through; the next one may fail as late as this.
+                // The worker is cut off until a later heartbeat gets through; the next one may fail as late
+                // as this.
                 Wish::HeartbeatFailed(worker) => {
                     let until = Some(self.now + BEAT_EVERY + CALL_DEADLINE);
                     self.observer.fault(FaultKind::FailedCall, worker, until, &moment);
@@ -393,7 +394,7 @@ impl World {
         self.send(Caller::Producer(at), Call::Enqueue(request));
     }
 
-    /// Whether nothing is on its way and nobody is about to put anything in.
+    /// Whether no enqueue call is on its way and no producer is about to enqueue.
     pub(crate) fn is_quiet(&self) -> bool {
         let producing = self.producers.iter().any(Producer::is_busy);
         let enqueueing =

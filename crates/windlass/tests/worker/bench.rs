@@ -1,4 +1,4 @@
-//! What the tests of a worker share: jobs that report what happens to them, and ways to wait for it.
+//! The fixture of the tests of a worker: jobs that report their attempts, and ways to wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use windlass::{
     Client, Context, Handlers, JobId, JobType, Outcome, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
-/// Nothing here takes this long; if it does, the test fails instead of hanging.
+/// A limit that no test reaches; a test that does fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A job that does what it says.
+/// The job of these tests: its payload says what its handler does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Act {
     Succeed,
@@ -41,28 +41,28 @@ impl JobType for Act {
     }
 }
 
-/// What a handler tells a test.
-pub(crate) type Told = (JobId, u32);
+/// The report of a handler to its test: the job, and the number of the attempt.
+pub(crate) type Report = (JobId, u32);
 
 #[derive(Clone)]
-pub(crate) struct Reporter(mpsc::UnboundedSender<Told>);
+pub(crate) struct Reporter(mpsc::UnboundedSender<Report>);
 
 async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result<Outcome, std::io::Error> {
     let attempt = ctx.job().counters.attempts;
     reporter.0.send((ctx.job().id, attempt)).expect("the test listens to its end");
     match job {
         Act::Succeed => {}
-        Act::Fail => return Err(std::io::Error::other("it is what it is")),
+        Act::Fail => return Err(std::io::Error::other("always fails")),
         Act::FailTimes(times) if attempt <= times => return Err(std::io::Error::other("not yet")),
         Act::FailTimes(_) => {}
         Act::Panic => panic!("on purpose"),
-        // may sleep: a handler that takes its time is what the test asked for.
+        // may sleep: the test has requested a handler that takes this time.
         Act::Sleep { millis } => tokio::time::sleep(Duration::from_millis(millis)).await,
         Act::WaitForCancel => return Err(std::io::Error::other(ctx.cancelled().await)),
         Act::IgnoreEverything => std::future::pending().await,
         Act::Snooze if attempt == 1 => return Ok(Outcome::Snooze(Duration::from_millis(1))),
         Act::Snooze => {}
-        Act::Discard => return Ok(Outcome::Discard("nobody wants it".to_owned())),
+        Act::Discard => return Ok(Outcome::Discard("no longer wanted".to_owned())),
         Act::Die => return Ok(Outcome::Dead("hopeless".to_owned())),
         Act::Log(line) => ctx.log(line),
         Act::Progress(percent) => {
@@ -75,12 +75,12 @@ async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result
     Ok(Outcome::Done)
 }
 
-/// A worker on the memory engine, and everything a test wants to know of it.
+/// A worker on an engine, and what a test needs to observe it.
 pub(crate) struct Bench {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) worker: Worker,
     pub(crate) client: Client,
-    pub(crate) told: mpsc::UnboundedReceiver<Told>,
+    pub(crate) reports: mpsc::UnboundedReceiver<Report>,
 }
 
 impl Bench {
@@ -93,34 +93,35 @@ impl Bench {
     }
 
     pub(crate) async fn on(engine: Arc<dyn Engine>, options: WorkerOptions) -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
-        let handlers = Handlers::new(Reporter(tell)).handle(act);
+        let (sender, reports) = mpsc::unbounded_channel();
+        let handlers = Handlers::new(Reporter(sender)).handle(act);
         let worker = Worker::start(Arc::clone(&engine), handlers, options).await.expect("the worker starts");
         let client = worker.client().clone();
-        Self { engine, worker, client, told }
+        Self { engine, worker, client, reports }
     }
 
     pub(crate) async fn put(&self, job: Act) -> JobId {
-        self.client.enqueue(job).await.expect("the job is taken").id
+        self.client.enqueue(job).await.expect("the job is accepted").id
     }
 
     /// Waits until a handler starts.
-    pub(crate) async fn started(&mut self) -> Told {
-        tokio::time::timeout(PATIENCE, self.told.recv())
+    pub(crate) async fn started(&mut self) -> Report {
+        tokio::time::timeout(PATIENCE, self.reports.recv())
             .await
             .expect("a handler starts")
-            .expect("handlers live")
+            .expect("the worker still has its handlers")
     }
 
-    /// Waits until a job is where it should be, looking again whenever the engine hints at a change.
+    /// Waits until a job has reached a state.
     pub(crate) async fn until(&self, id: JobId, phase: Phase) -> StoredJob {
         let look = async {
             loop {
-                let record = self.client.job(id).await.expect("memory answers").expect("the job is known");
+                let record =
+                    self.client.job(id).await.expect("the engine answers").expect("the job is known");
                 if record.phase() == phase {
                     return record;
                 }
-                // may sleep: it looks until the phase is there, and the test fails if patience runs out.
+                // may sleep: it polls until the job has the state, and the test fails after a limit.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };

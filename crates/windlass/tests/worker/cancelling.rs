@@ -1,4 +1,4 @@
-//! Jobs that are asked to stop.
+//! Running and waiting jobs that are cancelled.
 
 use windlass::types::admin::CancelAnswer;
 use windlass::types::job::{JobState, Phase};

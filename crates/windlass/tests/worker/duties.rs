@@ -1,4 +1,4 @@
-//! What one process does for all.
+//! Duties, which one process does for all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +20,27 @@ use crate::bench::{Act, Bench, PATIENCE};
 
 const SOON: Duration = Duration::from_millis(100);
 
-/// Leases that are taken over soon, and that a loaded machine keeps all the same.
+/// The timing of leases: they are taken over soon, and a loaded machine can still keep them.
 const TIMING: LeaseTiming =
     LeaseTiming { heartbeat: Duration::from_millis(200), expiry: Duration::from_secs(3) };
 
-/// A run: in which worker, and under which fence.
+/// A run: its worker, and its fence.
 type Ran = (&'static str, Option<i64>);
 
-/// A duty that tells of each run.
-fn totals(of: &'static str, tell: &mpsc::UnboundedSender<Ran>) -> Duty {
-    let tell = tell.clone();
+/// A duty that reports each run.
+fn totals(of: &'static str, sender: &mpsc::UnboundedSender<Ran>) -> Duty {
+    let sender = sender.clone();
     let run = move |context: DutyContext| {
         let fence = context.fence().map(|fence| fence.term.fence);
-        let _ = tell.send((of, fence));
+        let _ = sender.send((of, fence));
         context.did(3);
         async {}
     };
-    Duty::new("totals", SOON, run).expect("a plain name")
+    Duty::new("totals", SOON, run).expect("a valid name")
 }
 
 fn name() -> DutyName {
-    DutyName::parse("totals").expect("a plain name")
+    DutyName::parse("totals").expect("a valid name")
 }
 
 fn with(duty: Duty) -> WorkerOptions {
@@ -48,10 +48,13 @@ fn with(duty: Duty) -> WorkerOptions {
 }
 
 async fn next(ran: &mut mpsc::UnboundedReceiver<Ran>) -> Ran {
-    tokio::time::timeout(PATIENCE, ran.recv()).await.expect("the duty is done").expect("somebody does it")
+    tokio::time::timeout(PATIENCE, ran.recv())
+        .await
+        .expect("the duty is done")
+        .expect("a worker does the duty")
 }
 
-/// Waits for a run that is as it should be.
+/// Waits for a run that satisfies the condition.
 async fn until(ran: &mut mpsc::UnboundedReceiver<Ran>, is_it: impl Fn(&Ran) -> bool) -> Ran {
     loop {
         let run = next(ran).await;
@@ -72,36 +75,36 @@ async fn lease_when(engine: &Arc<dyn Engine>, is_it: impl Fn(&StoredLease) -> bo
             if let Some(lease) = lease(engine).await.filter(|lease| is_it(lease)) {
                 return lease;
             }
-            // may sleep: nobody is told what is kept with a lease.
+            // may sleep: no notification reports the metadata of a lease.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("the lease is as it should be")
+    tokio::time::timeout(PATIENCE, look).await.expect("the lease satisfies the condition")
 }
 
 #[tokio::test]
 async fn one_of_two_workers_does_a_duty_and_the_other_takes_over_when_it_stops() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
-    let mut first = Bench::with(with(totals("first", &tell))).await;
+    let (sender, mut ran) = mpsc::unbounded_channel();
+    let mut first = Bench::with(with(totals("first", &sender))).await;
     let (of, fence) = next(&mut ran).await;
     assert_eq!(of, "first");
-    let mut second = Bench::on(Arc::clone(&first.engine), with(totals("second", &tell))).await;
+    let mut second = Bench::on(Arc::clone(&first.engine), with(totals("second", &sender))).await;
     for _ in 0..10 {
         assert_eq!(next(&mut ran).await, ("first", fence), "in the same term");
     }
     first.worker.stop().await;
     let (_, next_fence) = until(&mut ran, |(of, _)| *of == "second").await;
     assert!(next_fence > fence, "{next_fence:?} after {fence:?}");
-    let taken = lease(&first.engine).await.expect("it is known");
-    assert_eq!(taken.takeovers, 0, "it was given back, so nobody had to wait for its expiry");
+    let taken = lease(&first.engine).await.expect("the lease is known");
+    assert_eq!(taken.takeovers, 0, "the lease was released, so no worker had to wait for its expiry");
     second.worker.stop().await;
-    assert_eq!(lease(&first.engine).await.expect("it is known").holder, None);
+    assert_eq!(lease(&first.engine).await.expect("the lease is known").holder, None);
 }
 
 #[tokio::test]
 async fn a_duty_of_every_worker_runs_in_each_and_has_no_fence() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
-    let duty = |of| Duty { mode: DutyMode::EveryWorker, ..totals(of, &tell) };
+    let (sender, mut ran) = mpsc::unbounded_channel();
+    let duty = |of| Duty { mode: DutyMode::EveryWorker, ..totals(of, &sender) };
     let first = Bench::with(with(duty("first"))).await;
     let _second = Bench::on(Arc::clone(&first.engine), with(duty("second"))).await;
     for of in ["first", "second", "first", "second"] {
@@ -112,9 +115,9 @@ async fn a_duty_of_every_worker_runs_in_each_and_has_no_fence() {
 
 #[tokio::test]
 async fn leaders_take_turns_if_they_are_to() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
-    let duty = |of| Duty { rotation: Some(SOON * 2), ..totals(of, &tell) };
-    // How many others there are is told with each heartbeat.
+    let (sender, mut ran) = mpsc::unbounded_channel();
+    let duty = |of| Duty { rotation: Some(SOON * 2), ..totals(of, &sender) };
+    // The number of other workers is reported with each heartbeat.
     let often = |duty| WorkerOptions { heartbeat_every: SOON, ..with(duty) };
     let first = Bench::with(often(duty("first"))).await;
     let _second = Bench::on(Arc::clone(&first.engine), often(duty("second"))).await;
@@ -125,19 +128,19 @@ async fn leaders_take_turns_if_they_are_to() {
 
 #[tokio::test]
 async fn a_leader_that_is_asked_to_step_down_leaves_the_duty_to_another() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
-    let often = |of| WorkerOptions { heartbeat_every: SOON, ..with(totals(of, &tell)) };
+    let (sender, mut ran) = mpsc::unbounded_channel();
+    let often = |of| WorkerOptions { heartbeat_every: SOON, ..with(totals(of, &sender)) };
     let first = Bench::with(often("first")).await;
     next(&mut ran).await;
     let _second = Bench::on(Arc::clone(&first.engine), often("second")).await;
     let both = async {
-        // may sleep: nobody is told that a worker learnt of another.
-        while first.engine.workers().await.expect("it is up").iter().any(|worker| worker.beats < 3) {
+        // may sleep: no notification reports that a worker knows of another.
+        while first.engine.workers().await.expect("the store is up").iter().any(|worker| worker.beats < 3) {
             tokio::time::sleep(SOON).await;
         }
     };
-    tokio::time::timeout(PATIENCE, both).await.expect("both live");
-    assert_eq!(first.engine.step_down(&name()).await.expect("it is up"), Changed::Done);
+    tokio::time::timeout(PATIENCE, both).await.expect("both workers are live");
+    assert_eq!(first.engine.step_down(&name()).await.expect("the store is up"), Changed::Done);
     until(&mut ran, |(of, _)| *of == "second").await;
 }
 
@@ -147,45 +150,49 @@ async fn what_a_duty_did_and_keeps_is_noted_with_its_lease() {
         let before = context.kept("runs").and_then(|runs| runs.as_u64()).unwrap_or(0);
         context.did(2);
         context.keep("runs", (before + 1).into());
-        if before == 0 { Err("the first one fails") } else { Ok(()) }
+        if before == 0 { Err("the first run fails") } else { Ok(()) }
     };
-    let bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a plain name"))).await;
+    let bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a valid name"))).await;
     let noted = lease_when(&bench.engine, |lease| lease.metadata.notes().runs >= 3).await;
     let notes = noted.metadata.notes();
     assert_eq!((notes.items, notes.errors), (notes.runs * 2, 1));
-    assert_eq!(notes.last_error.as_deref(), Some("the first one fails"));
+    assert_eq!(notes.last_error.as_deref(), Some("the first run fails"));
     assert!(notes.last_run.is_some() && notes.longest >= notes.last_took, "{notes:?}");
     assert_eq!(noted.metadata.kept()["runs"].as_u64(), Some(notes.runs));
 }
 
 #[tokio::test]
 async fn what_a_run_did_that_a_stop_ends_is_noted_with_the_lease_that_is_given_back() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
+    let (sender, mut ran) = mpsc::unbounded_channel();
     let run = move |context: DutyContext| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         async move {
             context.did(5);
-            let _ = tell.send(("only", None));
+            let _ = sender.send(("only", None));
             context.stopped().await;
         }
     };
-    let mut bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a plain name"))).await;
+    let mut bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a valid name"))).await;
     next(&mut ran).await;
     bench.worker.stop().await;
-    let left = lease(&bench.engine).await.expect("it is known");
+    let left = lease(&bench.engine).await.expect("the lease is known");
     let notes = left.metadata.notes();
-    assert_eq!((left.holder, notes.items, notes.runs), (None, 5, 0), "what it did, though it has not ended");
-    assert!(notes.running_since.is_some(), "so the next one does it again");
+    assert_eq!(
+        (left.holder, notes.items, notes.runs),
+        (None, 5, 0),
+        "the items of the run count, though it has not ended"
+    );
+    assert!(notes.running_since.is_some(), "the next leader repeats the run");
 }
 
 #[tokio::test]
 async fn a_duty_that_panics_is_done_again_at_its_next_time() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
+    let (sender, mut ran) = mpsc::unbounded_channel();
     let run = move |_: DutyContext| {
-        let _ = tell.send(("", None));
+        let _ = sender.send(("", None));
         async { assert!(std::hint::black_box(false), "on purpose") }
     };
-    let bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a plain name"))).await;
+    let bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a valid name"))).await;
     next(&mut ran).await;
     next(&mut ran).await;
     let noted = lease_when(&bench.engine, |lease| lease.metadata.notes().errors >= 1).await;
@@ -194,20 +201,21 @@ async fn a_duty_that_panics_is_done_again_at_its_next_time() {
 
 #[tokio::test]
 async fn a_handler_that_blocks_the_runtime_costs_no_lease() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
-    let bench = Bench::with(with(totals("first", &tell))).await;
+    let (sender, mut ran) = mpsc::unbounded_channel();
+    let bench = Bench::with(with(totals("first", &sender))).await;
     let (_, fence) = next(&mut ran).await;
     // may sleep: this is how long the runtime is blocked, which is longer than an expiry.
     std::thread::sleep(TIMING.expiry + TIMING.expiry / 2);
-    let after = lease(&bench.engine).await.expect("it is known");
+    let after = lease(&bench.engine).await.expect("the lease is known");
     assert_eq!((Some(after.term.fence), after.takeovers), (fence, 0));
 }
 
-/// A heart on the runtime of the handlers would have stored one at the most by the time the workers are read.
+/// If heartbeats were sent on the runtime of the handlers, at most one would be stored by the time the
+/// workers are read.
 #[tokio::test]
 async fn a_handler_that_blocks_the_runtime_holds_up_no_heartbeat() {
     let bench = Bench::with(WorkerOptions { heartbeat_every: SOON, ..WorkerOptions::default() }).await;
-    let beats = async || bench.engine.workers().await.expect("it is up")[0].beats;
+    let beats = async || bench.engine.workers().await.expect("the store is up")[0].beats;
     let before = beats().await;
     // may sleep: this is how long the runtime is blocked.
     std::thread::sleep(SOON * 20);
@@ -217,13 +225,13 @@ async fn a_handler_that_blocks_the_runtime_holds_up_no_heartbeat() {
 
 #[tokio::test]
 async fn a_mode_that_the_engine_has_not_is_refused_and_nothing_is_stored() {
-    let (tell, _ran) = mpsc::unbounded_channel();
+    let (sender, _ran) = mpsc::unbounded_channel();
     let engine = crate::fresh_engine();
     let has = engine.info().duty_modes;
     let modes = [(DutyMode::AdvisoryLock, has.advisory_lock), (DutyMode::WorkStealing, has.work_stealing)];
     for (mode, has_it) in modes {
         let handlers = windlass::Handlers::new(()).handle(quiet);
-        let options = with(Duty { mode, ..totals("first", &tell) });
+        let options = with(Duty { mode, ..totals("first", &sender) });
         let started = windlass::Worker::start(Arc::clone(&engine), handlers, options).await;
         match started {
             Ok(mut worker) => {
@@ -232,7 +240,7 @@ async fn a_mode_that_the_engine_has_not_is_refused_and_nothing_is_stored() {
             }
             Err(StartError::Store(error)) => {
                 assert!(!has_it && error.to_string().contains("use `lease`"), "{mode}: {error}");
-                assert_eq!(engine.queues().await.expect("it is up"), [], "nothing was declared");
+                assert_eq!(engine.queues().await.expect("the store is up"), [], "expected no declaration");
             }
             Err(other) => panic!("{mode}: {other}"),
         }
@@ -243,9 +251,9 @@ async fn quiet(_: Act) {}
 
 #[tokio::test]
 async fn duties_that_cannot_work_are_refused_with_the_reason() {
-    let (tell, _ran) = mpsc::unbounded_channel();
-    let duty = || totals("first", &tell);
-    let named = |name| Duty { name: DutyName::parse(name).expect("a plain name"), ..duty() };
+    let (sender, _ran) = mpsc::unbounded_channel();
+    let duty = || totals("first", &sender);
+    let named = |name| Duty { name: DutyName::parse(name).expect("a valid name"), ..duty() };
     let late = LeaseTiming { heartbeat: Duration::from_secs(5), ..LeaseTiming::default() };
     let wrong = [
         (WorkerOptions { duties: vec![duty(), duty()], ..WorkerOptions::default() }, "totals twice"),
@@ -264,21 +272,21 @@ async fn duties_that_cannot_work_are_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_worker_without_maintenance_does_no_duties() {
-    let (tell, mut ran) = mpsc::unbounded_channel();
-    let idle = WorkerOptions { maintenance: false, ..with(totals("idle", &tell)) };
+    let (sender, mut ran) = mpsc::unbounded_channel();
+    let idle = WorkerOptions { maintenance: false, ..with(totals("idle", &sender)) };
     let mut bench = Bench::with(idle).await;
     let id = bench.put(Act::Succeed).await;
     bench.started().await;
     bench.until(id, Phase::Succeeded).await;
-    let _other = Bench::on(Arc::clone(&bench.engine), with(totals("other", &tell))).await;
+    let _other = Bench::on(Arc::clone(&bench.engine), with(totals("other", &sender))).await;
     for _ in 0..5 {
         assert_eq!(next(&mut ran).await.0, "other");
     }
-    let workers = bench.engine.workers().await.expect("it is up");
+    let workers = bench.engine.workers().await.expect("the store is up");
     assert_eq!(workers.iter().filter(|worker| worker.card.duties.contains(&name())).count(), 1);
 }
 
-/// A worker that claims a job and is not heard of again.
+/// A worker that claims a job and sends no heartbeat afterwards.
 async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
     let id = WorkerId::from_random(u128::from(fastrand::u64(..)));
     let card = WorkerCard {
@@ -286,8 +294,8 @@ async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
         host: "elsewhere".to_owned(),
         pid: 1,
         version: String::new(),
-        queues: vec!["default".parse().expect("a plain name")],
-        types: vec!["act".parse().expect("a plain name")],
+        queues: vec!["default".parse().expect("a valid name")],
+        types: vec!["act".parse().expect("a valid name")],
         duties: Vec::new(),
         slots: 1,
         lease,
@@ -303,9 +311,9 @@ async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
         suspects: Suspects::LeaveOut,
     };
     engine.register(card).await.expect("its identity is new");
-    match engine.claim(request).await.expect("it is up") {
+    match engine.claim(request).await.expect("the store is up") {
         ClaimAnswer::Claimed { jobs, .. } => assert_eq!(jobs.len(), 1),
-        ClaimAnswer::WorkerDead => panic!("it was just let in"),
+        ClaimAnswer::WorkerDead => panic!("the worker was just registered"),
     }
     id
 }
@@ -314,22 +322,22 @@ async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
 async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_what_expired() {
     let engine = crate::fresh_engine();
     let client = windlass::Client::new(Arc::clone(&engine));
-    client.register::<Act>().await.expect("it is up");
+    client.register::<Act>().await.expect("the store is up");
     let (job, late) = (client.enqueue(Act::Succeed), client.enqueue(Act::Succeed));
-    let id = job.await.expect("it is taken").id;
+    let id = job.await.expect("the job is accepted").id;
     die_with(&engine, SOON).await;
     let never = late.delay(PATIENCE * 10).expires_in(Duration::from_millis(1));
-    let expired = never.await.expect("it is taken").id;
+    let expired = never.await.expect("the job is accepted").id;
     let mut first = Bench::on(Arc::clone(&engine), both_lead()).await;
     let second = Bench::on(Arc::clone(&engine), both_lead()).await;
     let record = first.until(id, Phase::Succeeded).await;
     assert_eq!((record.job.counters.crashes, record.job.counters.attempts), (1, 2));
     second.until(expired, Phase::Cancelled).await;
-    assert_eq!(lease(&engine).await, None, "nobody had a lease");
+    assert_eq!(lease(&engine).await, None, "expected no lease");
     first.worker.stop().await;
 }
 
-/// Each does maintenance on its own, as two leaders would.
+/// The options of a worker that does maintenance on its own, as two leaders at once would.
 fn both_lead() -> WorkerOptions {
     WorkerOptions {
         maintenance_mode: DutyMode::EveryWorker,
@@ -339,47 +347,48 @@ fn both_lead() -> WorkerOptions {
     }
 }
 
-/// Its heartbeats prove that those of the dead worker could have been stored.
+/// The heartbeats of the observer prove that heartbeats of the dead worker could have been stored.
 #[tokio::test]
 async fn a_process_without_slots_that_only_does_maintenance_takes_back_the_job_of_a_dead_worker() {
     let engine = crate::fresh_engine();
     let client = windlass::Client::new(Arc::clone(&engine));
-    client.register::<Act>().await.expect("it is up");
-    let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
+    client.register::<Act>().await.expect("the store is up");
+    let id = client.enqueue(Act::Succeed).await.expect("the job is accepted").id;
     die_with(&engine, SOON).await;
     let mut observer = only_maintains(&engine).await;
-    taken_back(&client, id).await;
+    rescued(&client, id).await;
     assert_eq!(client.job(id).await.unwrap().unwrap().job.counters.crashes, 1);
     let slots: Vec<_> = engine.workers().await.unwrap().iter().map(|worker| worker.card.slots).collect();
-    assert_eq!(slots, [0], "the observer is the only worker, and has none");
+    assert_eq!(slots, [0], "the observer is the only worker, and has no slots");
     let stopper = observer.stopper();
     let mut end = std::pin::pin!(observer.ended(None));
     let waits = tokio::time::timeout(Duration::from_millis(1), &mut end).await;
-    assert_eq!(waits.ok(), None, "it goes on until it is stopped");
+    assert_eq!(waits.ok(), None, "the observer continues until it is stopped");
     stopper.stop();
     assert_eq!(end.await, windlass::Stopped::Clean);
 }
 
-/// Its own heartbeats are another worker's from then on.
+/// The observer's heartbeats are those of another worker from then on.
 #[tokio::test]
 async fn a_process_that_had_to_start_over_still_takes_back_the_job_of_a_dead_worker() {
     let engine = crate::fresh_engine();
     let client = windlass::Client::new(Arc::clone(&engine));
-    client.register::<Act>().await.expect("it is up");
+    client.register::<Act>().await.expect("the store is up");
     let mut observer = only_maintains(&engine).await;
-    let before = engine.workers().await.expect("it is up")[0].card.id;
-    engine.retire(before).await.expect("it is up");
+    let before = engine.workers().await.expect("the store is up")[0].card.id;
+    engine.retire(before).await.expect("the store is up");
     let started_over = async {
-        while engine.workers().await.expect("it is up").first().is_none_or(|worker| worker.beats == 0) {
-            // may sleep: it looks until the worker is there again, and the test fails if patience runs out.
+        while engine.workers().await.expect("the store is up").first().is_none_or(|worker| worker.beats == 0)
+        {
+            // may sleep: it polls until the worker is registered again, and the test fails after a limit.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, started_over).await.expect("it registers again");
-    assert_ne!(engine.workers().await.expect("it is up")[0].card.id, before);
-    let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
+    tokio::time::timeout(PATIENCE, started_over).await.expect("the worker registers again");
+    assert_ne!(engine.workers().await.expect("the store is up")[0].card.id, before);
+    let id = client.enqueue(Act::Succeed).await.expect("the job is accepted").id;
     die_with(&engine, SOON).await;
-    taken_back(&client, id).await;
+    rescued(&client, id).await;
     observer.stop().await;
 }
 
@@ -391,20 +400,22 @@ async fn only_maintains(engine: &Arc<dyn Engine>) -> windlass::Worker {
         ..WorkerOptions::default()
     };
     let handlers = windlass::Handlers::new(());
-    windlass::Worker::start(Arc::clone(engine), handlers, options).await.expect("it starts")
+    windlass::Worker::start(Arc::clone(engine), handlers, options).await.expect("the worker starts")
 }
 
-async fn taken_back(client: &windlass::Client, id: windlass::JobId) {
+async fn rescued(client: &windlass::Client, id: windlass::JobId) {
     let looking = async {
-        while client.job(id).await.expect("it is up").expect("it is known").phase() == Phase::Running {
-            // may sleep: it looks until the job is taken back, and the test fails if patience runs out.
+        while client.job(id).await.expect("the store is up").expect("the job is known").phase()
+            == Phase::Running
+        {
+            // may sleep: it polls until the job is rescued, and the test fails after a limit.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.expect("the job is taken back");
+    tokio::time::timeout(PATIENCE, looking).await.expect("the job is rescued");
 }
 
-/// A job that no worker of these tests handles, but for one.
+/// A job that only one worker of these tests handles.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Orphan;
 
@@ -419,15 +430,15 @@ async fn two_that_both_lead_park_what_nobody_handles_once_and_it_runs_once_when_
     let engine = crate::fresh_engine();
     let first = Bench::on(Arc::clone(&engine), both_lead()).await;
     let second = Bench::on(Arc::clone(&engine), both_lead()).await;
-    first.client.register::<Orphan>().await.expect("it is up");
-    let id = first.client.enqueue(Orphan).await.expect("it is taken").id;
+    first.client.register::<Orphan>().await.expect("the store is up");
+    let id = first.client.enqueue(Orphan).await.expect("the job is accepted").id;
     let parked = first.until(id, Phase::Parked).await;
-    let gate = Gate::no_handler(&"orphan".parse().expect("a plain name"));
+    let gate = Gate::no_handler(&"orphan".parse().expect("a valid name"));
     assert_eq!(parked.state, JobState::Waiting { gate: Some(gate) });
     let still = second.until(id, Phase::Parked).await;
     assert_eq!((still.state, still.job.counters), (parked.state, parked.job.counters));
     let handlers = windlass::Handlers::new(()).handle(adopt);
-    let mut third = windlass::Worker::start(engine, handlers, both_lead()).await.expect("it starts");
+    let mut third = windlass::Worker::start(engine, handlers, both_lead()).await.expect("the worker starts");
     let ended = first.until(id, Phase::Succeeded).await;
     assert_eq!((ended.job.counters.attempts, ended.job.counters.crashes), (1, 0));
     third.stop().await;
@@ -452,22 +463,23 @@ async fn two_that_both_look_for_gates_let_each_job_through_once_and_no_more_than
         let ended = first.until(id, Phase::Succeeded).await;
         assert_eq!(ended.job.counters.attempts, 1);
     }
-    // Four at once, and eight more at four a second, but for the last one's own part of a second.
+    // Four jobs run at once, and eight more at four a second, minus the part of a second before the last
+    // one.
     assert!(
         began.elapsed() >= Duration::from_millis(1_700),
-        "after {:?} the limit did not hold",
+        "expected the limit to hold, all jobs ended after {:?}",
         began.elapsed()
     );
-    let started = std::iter::from_fn(|| first.told.try_recv().or_else(|_| second.told.try_recv()).ok());
-    assert_eq!(started.count(), JOBS, "each was started once");
+    let started = std::iter::from_fn(|| first.reports.try_recv().or_else(|_| second.reports.try_recv()).ok());
+    assert_eq!(started.count(), JOBS, "each job was started once");
 }
 
 #[tokio::test]
 async fn one_process_does_all_duties_of_windlass_itself_and_takes_back_the_job_of_one_that_fell_silent() {
     let engine = crate::fresh_engine();
     let client = windlass::Client::new(Arc::clone(&engine));
-    client.register::<Act>().await.expect("it is up");
-    let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
+    client.register::<Act>().await.expect("the store is up");
+    let id = client.enqueue(Act::Succeed).await.expect("the job is accepted").id;
     die_with(&engine, SOON).await;
     let options = || WorkerOptions {
         heartbeat_every: SOON / 2,
@@ -478,7 +490,7 @@ async fn one_process_does_all_duties_of_windlass_itself_and_takes_back_the_job_o
     let _second = Bench::on(Arc::clone(&engine), options()).await;
     let record = first.until(id, Phase::Succeeded).await;
     assert_eq!((record.job.counters.crashes, record.job.counters.attempts), (1, 2));
-    let read = engine.leases().await.expect("it is up");
+    let read = engine.leases().await.expect("the store is up");
     let leaders: std::collections::BTreeSet<_> = read.leases.iter().map(|lease| lease.holder).collect();
     let names: Vec<_> = read.leases.iter().map(|lease| lease.duty.as_str()).collect();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! How a worker ends.
+//! How a worker stops, drains and is dropped.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn what_does_not_finish_within_the_grace_is_given_back_and_costs_an_attemp
     assert_given_back_after_a_start(&bench, id).await;
 }
 
-/// It costs the attempt that was begun, and nothing else.
+/// Asserts that the job costs the begun attempt, and nothing else.
 async fn assert_given_back_after_a_start(bench: &Bench, id: JobId) {
     let counters = bench.until(id, Phase::Ready).await.job.counters;
     assert_eq!((counters.attempts, counters.failures, counters.crashes), (1, 0, 0));
@@ -110,7 +110,7 @@ async fn a_stop_after_a_drain_that_nobody_waits_for_any_more_still_waits_for_the
     assert!(gave_up.is_err(), "the handler does not end by itself");
     assert_eq!(bench.worker.stop().await, Stopped::Clean);
     let record = bench.client.job(id).await.unwrap().unwrap();
-    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "it was given back");
+    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "the job was given back");
 }
 
 #[tokio::test]
@@ -118,28 +118,24 @@ async fn a_dropped_worker_gives_its_jobs_back_and_leaves_the_store_after_its_las
     let mut bench = Bench::start().await;
     let id = bench.put(Act::IgnoreEverything).await;
     bench.started().await;
-    let Bench { engine, worker, client, mut told } = bench;
+    let Bench { engine, worker, client, mut reports } = bench;
     drop(worker);
     no_workers_left(&engine).await;
-    assert_eq!(
-        told.try_recv(),
-        Err(TryRecvError::Disconnected),
-        "no handler is left that could tell anything"
-    );
+    assert_eq!(reports.try_recv(), Err(TryRecvError::Disconnected), "no handler is left that could report");
     let record = client.job(id).await.unwrap().unwrap();
     assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "no handler was cut off");
 }
 
 async fn no_workers_left(engine: &Arc<dyn Engine>) {
     let gone = async {
-        while !engine.workers().await.expect("memory answers").is_empty() {
+        while !engine.workers().await.expect("the engine answers").is_empty() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::bench::PATIENCE, gone).await.expect("it leaves");
+    tokio::time::timeout(crate::bench::PATIENCE, gone).await.expect("the worker leaves the store");
 }
 
-/// A job that blocks its thread until the test lets it go.
+/// A job that blocks its thread until the test releases it.
 #[derive(Serialize, Deserialize)]
 struct Block;
 
@@ -171,5 +167,5 @@ async fn a_dropped_worker_keeps_the_job_of_a_handler_that_blocks_until_it_ends()
     gate.go.wait();
     no_workers_left(&engine).await;
     let phase = client.job(id).await.unwrap().unwrap().phase();
-    assert_eq!(phase, Phase::Succeeded, "it was given to nobody else meanwhile");
+    assert_eq!(phase, Phase::Succeeded, "no other worker got the job in between");
 }

@@ -1,4 +1,4 @@
-//! Putting jobs in: what a caller is told.
+//! Enqueue calls: what the caller gets.
 
 use windlass::types::admin::ListRequest;
 use windlass::types::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
@@ -10,12 +10,12 @@ use windlass::{EnqueueError, EnqueueOutcome, Handle, JobType};
 use crate::bench::{Act, Bench};
 
 fn draft() -> NewJob {
-    let job_type = TypeName::parse(Act::NAME).expect("a plain name");
+    let job_type = TypeName::parse(Act::NAME).expect("a valid name");
     NewJob::new(job_type, Payload::encode(&Act::Succeed).expect("a small payload"))
 }
 
-/// A request of two jobs whose answer nobody heard.
-async fn unheard(bench: &Bench, request: RequestId) -> Vec<EnqueueAnswer> {
+/// Sends a request of two jobs, as if its answer were lost.
+async fn send_unanswered(bench: &Bench, request: RequestId) -> Vec<EnqueueAnswer> {
     bench
         .engine
         .enqueue(EnqueueRequest { request, jobs: vec![draft(), draft()] })
@@ -27,7 +27,7 @@ async fn unheard(bench: &Bench, request: RequestId) -> Vec<EnqueueAnswer> {
 async fn what_became_of_an_enqueue_without_an_answer_can_be_asked() {
     let bench = Bench::start().await;
     let request = RequestId::from_random(7);
-    let stored = unheard(&bench, request).await;
+    let stored = send_unanswered(&bench, request).await;
     let asked = bench.client.ask(Handle { request, position: 1 }).await.unwrap().unwrap();
     assert_eq!((Ok(asked.id), asked.outcome), (stored[1].job(), EnqueueOutcome::New));
 }
@@ -48,7 +48,7 @@ async fn a_job_that_is_put_in_again_after_it_was_not_stored_is_there_once_though
         assert_eq!(bench.client.ask(Handle { request, position }).await.unwrap(), None);
     }
     let id = bench.client.enqueue(Act::Succeed).await.unwrap().id;
-    let late = unheard(&bench, request).await;
+    let late = send_unanswered(&bench, request).await;
     assert!(late.iter().all(|answer| answer.job() == Err(&Refusal::RequestClosed)), "{late:?}");
     let all = bench.engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
     assert_eq!(all.iter().map(|record| record.job.id).collect::<Vec<_>>(), [id]);
@@ -59,15 +59,15 @@ async fn a_job_under_a_request_id_that_was_closed_is_not_stored() {
     let bench = Bench::start().await;
     let request = RequestId::from_random(12);
     assert_eq!(bench.client.ask(Handle { request, position: 0 }).await.unwrap(), None);
-    let told = bench.client.enqueue(Act::Succeed).request_id(request).await;
-    assert!(matches!(told, Err(EnqueueError::NotStored(EngineError::Refused(_)))), "{told:?}");
+    let refused = bench.client.enqueue(Act::Succeed).request_id(request).await;
+    assert!(matches!(refused, Err(EnqueueError::NotStored(EngineError::Refused(_)))), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_request_id_that_was_used_for_other_jobs_is_refused() {
     let bench = Bench::start().await;
     let request = RequestId::from_random(9);
-    unheard(&bench, request).await;
+    send_unanswered(&bench, request).await;
     let refused = bench.client.enqueue(Act::Succeed).request_id(request).await;
     assert!(matches!(refused, Err(EnqueueError::RequestUsed(used)) if used == request));
 }
@@ -85,7 +85,7 @@ async fn many_callers_at_once_each_get_their_own_job() {
     let callers: Vec<_> = (0..500)
         .map(|_| {
             let client = bench.client.clone();
-            tokio::spawn(async move { client.enqueue(Act::Succeed).await.map(|placed| placed.id) })
+            tokio::spawn(async move { client.enqueue(Act::Succeed).await.map(|enqueued| enqueued.id) })
         })
         .collect();
     let mut ids = std::collections::BTreeSet::new();
@@ -102,7 +102,7 @@ fn a_client_that_outlives_a_runtime_still_works_in_the_next() {
     let client = first.block_on(async {
         let bench = Bench::start().await;
         let client = bench.client.clone();
-        // Batcher are started and never flown: their runtime ends.
+        // Batchers are started and never flushed: their runtime ends.
         for _ in 0..4 {
             let put = client.clone();
             tokio::spawn(async move { put.enqueue(Act::Succeed).await });
@@ -110,6 +110,6 @@ fn a_client_that_outlives_a_runtime_still_works_in_the_next() {
         client
     });
     drop(first);
-    let placed = start().block_on(async { client.enqueue(Act::Succeed).await });
-    assert!(placed.is_ok(), "{placed:?}");
+    let enqueued = start().block_on(async { client.enqueue(Act::Succeed).await });
+    assert!(enqueued.is_ok(), "{enqueued:?}");
 }

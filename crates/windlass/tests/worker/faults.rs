@@ -1,6 +1,6 @@
-//! A real worker and a real client, with prefetching, batches, heartbeats, keyed jobs and retries, while the server is
-//! killed, connections are cut, answers are lost, and a process stands still. The checker of histories judges. Which server
-//! it is, the test program says that takes this in.
+//! A real worker and a real client, with prefetching, batches, heartbeats, keyed jobs and retries, while
+//! the server is killed, connections are cut, answers are lost, and a process is frozen. The history
+//! checker judges the result. The test program that includes this file chooses the server.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,15 +31,16 @@ mod errand;
 #[path = "faults/process.rs"]
 mod process;
 
-/// A heartbeat is good for so long.
+/// The length of a worker lease.
 const LEASE: Duration = Duration::from_millis(500);
-/// Somebody who lost touch while a server was away may be declared dead when it is back.
+/// How long after the server is back a worker may be declared dead because it lost the connection while the
+/// server was unavailable.
 const AFTERMATH: Duration = Duration::from_secs(2);
-/// Each producer puts in a job so often.
+/// The interval between two jobs of a producer.
 const PACE: Duration = Duration::from_millis(3);
-/// Where nothing tells, the store is asked no more often than this.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A run with fewer jobs says little.
+/// The interval of polling the store where no notification reports a change.
+const POLL_EVERY: Duration = Duration::from_millis(50);
+/// The minimum number of jobs of a run; fewer prove little.
 const JOBS_MIN: usize = 200;
 const KILLS: usize = 5;
 const CUTS: usize = 25;
@@ -55,7 +56,7 @@ fn options(lease: Duration) -> WorkerOptions {
     }
 }
 
-/// A server, two workers, one of them behind a proxy, and four producers behind it.
+/// The fixture: a server, two workers, one of them behind a proxy, and four producers behind it.
 struct Place {
     server: Server,
     proxy: Proxy,
@@ -74,13 +75,15 @@ impl Place {
 
     async fn start_with(lease: Duration) -> Self {
         let server = struck::start();
-        let proxy = Proxy::start(server.address()).expect("it starts");
+        let proxy = Proxy::start(server.address()).expect("the proxy starts");
         let (shared_ledger, stop) = (Arc::new(SharedLedger::begin()), Arc::<AtomicBool>::default());
         let (mut workers, worked) = (Vec::new(), watch::Sender::default());
         for url in [server.url(), proxy.url(&server.url())] {
             let handlers = handlers(&shared_ledger, "here", &worked);
             workers.push(
-                Worker::start(struck::open(&url).await, handlers, options(lease)).await.expect("it starts"),
+                Worker::start(struck::open(&url).await, handlers, options(lease))
+                    .await
+                    .expect("the worker starts"),
             );
         }
         let mut producers = JoinSet::new();
@@ -95,7 +98,7 @@ impl Place {
         self.workers[0].client()
     }
 
-    /// Waits until so many more jobs have begun or ended here, so that the next fault hits something.
+    /// Waits until `more` further jobs have begun or ended here, so that the next fault hits running work.
     async fn let_work(&self, more: usize) {
         let so_far = *self.worked.borrow();
         self.let_work_until(so_far + more).await;
@@ -104,25 +107,25 @@ impl Place {
     async fn let_work_until(&self, enough: usize) {
         let mut worked = self.worked.subscribe();
         let waited = tokio::time::timeout(PATIENCE, worked.wait_for(|count| *count >= enough)).await;
-        assert!(waited.is_ok(), "expected everybody to go on after a fault");
+        assert!(waited.is_ok(), "expected all workers to continue after a fault");
     }
 
-    /// Lets everything end once there is enough to judge, and judges.
+    /// Stops the producers once there are enough jobs, waits for all jobs, and checks the history.
     async fn end(mut self) {
         self.let_work_until(4 * JOBS_MIN).await;
         self.stop.store(true, Ordering::SeqCst);
         while let Some(ended) = self.producers.join_next().await {
-            ended.expect("a producer ends well");
+            ended.expect("a producer ends without a panic");
         }
         let (start, mut worked) = (Instant::now(), self.worked.subscribe());
         while self.unfinished().await > 0 {
             assert!(
                 start.elapsed() < PATIENCE,
-                "expected everything to end, {} left",
+                "expected all jobs to end, {} are unfinished",
                 self.unfinished().await
             );
-            // The end of the last one is stored a little after its handler's.
-            let _ = tokio::time::timeout(LOOK_EVERY, worked.changed()).await;
+            // The end of the last job is stored a little after the end of its handler.
+            let _ = tokio::time::timeout(POLL_EVERY, worked.changed()).await;
         }
         let mut history = self.shared_ledger.read();
         let engine = self.client().engine();
@@ -139,7 +142,7 @@ impl Place {
         let verdict = check(&history, &Rules::default());
         println!("{verdict}");
         assert!(verdict.is_clean(), "{verdict}");
-        assert!(verdict.jobs >= JOBS_MIN, "a run worth checking: {verdict}");
+        assert!(verdict.jobs >= JOBS_MIN, "expected at least {JOBS_MIN} jobs: {verdict}");
     }
 
     async fn unfinished(&self) -> u64 {
@@ -148,7 +151,7 @@ impl Place {
     }
 }
 
-/// Puts jobs in, one of three with a key. What has no answer has none in the book.
+/// Enqueues jobs, one of three with a key. An enqueue without an answer has no answer in the ledger either.
 async fn produce(client: Client, shared_ledger: Arc<SharedLedger>, name: u8, stop: Arc<AtomicBool>) {
     let mut pace = tokio::time::interval(PACE);
     for n in 0.. {
@@ -159,12 +162,12 @@ async fn produce(client: Client, shared_ledger: Arc<SharedLedger>, name: u8, sto
         let uid = Uid(format!("{name}/{n}"));
         shared_ledger.note(Event::Invoke { uid: uid.clone(), due: None });
         let enqueue = client.enqueue(Errand { uid: uid.clone() });
-        let placed = if n % 3 == 0 { enqueue.key(&uid.0).await } else { enqueue.await };
-        match placed {
-            Ok(placed) => shared_ledger.note(Event::Acknowledged { uid, job: placed.id }),
+        let enqueued = if n % 3 == 0 { enqueue.key(&uid.0).await } else { enqueue.await };
+        match enqueued {
+            Ok(enqueued) => shared_ledger.note(Event::Acknowledged { uid, job: enqueued.id }),
             Err(EnqueueError::Unknown(_)) => {}
             Err(EnqueueError::NotStored(_)) => shared_ledger.note(Event::Refused { uid }),
-            Err(error) => panic!("expected an error that passes, got {error:?}"),
+            Err(error) => panic!("expected a transient error, got {error:?}"),
         }
     }
 }
@@ -177,7 +180,7 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_server_is_killed_again
         let server = &mut place.server;
         let kill = || server.kill().and_then(|()| server.restart());
         let killed = place.shared_ledger.fault(FaultKind::StoreAway, || tokio::task::block_in_place(kill));
-        killed.expect("it starts again");
+        killed.expect("the server starts again");
         let back = place.shared_ledger.now();
         place.shared_ledger.note_fault_until(FaultKind::StoreAway, None, back, back.plus(AFTERMATH));
     }
@@ -196,11 +199,12 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_connections_are_cut_an
             1 => place.proxy.cut_after_answers(fastrand::usize(0..20_000)),
             _ => {
                 place.proxy.swallow_answers(true);
-                // may sleep: so long are answers lost, and whoever waits for one does nothing else.
+                // may sleep: answers are lost for this long, and a caller that waits for one does nothing
+                // else.
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(1..150))).await;
                 place.proxy.cut_all();
                 place.proxy.swallow_answers(false);
-                // Whoever came in between has lost something too, and would wait for it.
+                // A call that was sent in between has lost its answer too, and would wait for it.
                 place.proxy.cut_all();
             }
         }
@@ -218,21 +222,22 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_connections_are_cut_an
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its_lease() {
-    // A busy machine gives a process no processor for half a second now and then, and that is no fault of the server's.
+    // A busy machine gives a process no processor for half a second now and then, which is no fault of the
+    // server.
     let lease = 4 * LEASE;
     let place = Place::start_with(lease).await;
     place.let_work(200).await;
     let before = workers(&place).await;
     let frozen = place.shared_ledger.fault(FaultKind::StoreAway, || {
-        place.server.freeze().expect("it is stopped");
-        // may sleep: so long the server stands still.
+        place.server.freeze().expect("the server is frozen");
+        // may sleep: the server is frozen for this long.
         tokio::task::block_in_place(|| std::thread::sleep(2 * lease));
         place.server.thaw()
     });
-    frozen.expect("it goes on");
+    frozen.expect("the server resumes");
     place.let_work(200).await;
     let after = workers(&place).await;
-    assert!(before.is_subset(&after), "expected {before:?} to live, got {after:?}");
+    assert!(before.is_subset(&after), "expected {before:?} to be live, got {after:?}");
     place.end().await;
 }
 
@@ -243,20 +248,21 @@ async fn a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_the
     }
     let place = Place::start().await;
     let process = Process::start(&place.server.url(), &place.shared_ledger);
-    let mut robbed = 0;
+    let mut rescued = 0;
     for _ in 0..FREEZES_MAX {
         place.let_work(100).await;
-        robbed += freeze_until_rescued(&place, &process).await;
-        if robbed > 0 {
+        rescued += freeze_until_rescued(&place, &process).await;
+        if rescued > 0 {
             break;
         }
     }
-    assert!(robbed > 0, "expected it to have something in its hands in one of {FREEZES_MAX} tries");
+    assert!(rescued > 0, "expected the process to hold a job in one of {FREEZES_MAX} attempts");
     process.end();
     place.end().await;
 }
 
-/// Stops a process that holds jobs until they were taken back, and wakes it. Gives how many it had in its hands.
+/// Freezes a process that holds jobs until they are rescued, and resumes it. Returns how many jobs were
+/// rescued.
 async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
     let of_process = |seen: &[WorkerSighting]| {
         seen.iter().find(|one| one.card.pid == process.pid() && one.running > 0).map(|one| one.card.id)
@@ -273,21 +279,22 @@ async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
     };
     seen(place, is_back).await;
     place.shared_ledger.note_fault(FaultKind::Freeze, Some(process.name()), from);
-    let mut robbed = 0;
+    let mut rescued = 0;
     for id in held {
         let attempts = place.client().engine().attempts(id).await.expect("the server is up");
         let ends = attempts.iter().filter(|attempt| attempt.worker == worker).map(|attempt| &attempt.ending);
         let ends: Vec<_> = ends.collect();
-        // What it had ended before it stood still is over; what was taken back from it, it ends no more.
+        // A job that it had ended before the freeze has ended. A job that was rescued from it must not be
+        // ended by it any more.
         if ends.contains(&&AttemptEnding::Crashed) {
             assert!(!ends.contains(&&AttemptEnding::Succeeded), "{attempts:?}");
-            robbed += 1;
+            rescued += 1;
         }
     }
-    robbed
+    rescued
 }
 
-/// The jobs that a worker has in its hands.
+/// The jobs that a worker holds.
 async fn held_by(place: &Place, worker: WorkerId) -> Vec<JobId> {
     let running = ListRequest { phase: Some(Phase::Running), limit: LIST_PAGE_MAX, ..ListRequest::default() };
     let running = place.client().engine().list(running).await.expect("the server is up");
@@ -295,13 +302,13 @@ async fn held_by(place: &Place, worker: WorkerId) -> Vec<JobId> {
     running.iter().filter(|record| is_theirs(&record.state)).map(|record| record.job.id).collect()
 }
 
-/// Those whom nobody has declared dead.
+/// The workers that were not declared dead.
 async fn workers(place: &Place) -> BTreeSet<WorkerId> {
     let seen = place.client().engine().workers().await.expect("the server is up");
     seen.iter().map(|one| one.card.id).collect()
 }
 
-/// Looks at the workers until there is an answer.
+/// Polls the workers until there is an answer.
 async fn seen<T>(place: &Place, look: impl Fn(&[WorkerSighting]) -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -309,8 +316,11 @@ async fn seen<T>(place: &Place, look: impl Fn(&[WorkerSighting]) -> Option<T>) -
         if let Some(answer) = look(&seen) {
             return answer;
         }
-        assert!(start.elapsed() < PATIENCE, "expected another sight within {PATIENCE:?}, got {seen:?}");
-        // may sleep: other processes send no signal, and the server under test has more to do than to answer this.
-        tokio::time::sleep(LOOK_EVERY / 10).await;
+        assert!(
+            start.elapsed() < PATIENCE,
+            "expected the workers to change within {PATIENCE:?}, got {seen:?}"
+        );
+        // may sleep: other processes send no signal, and the server under test has other things to do.
+        tokio::time::sleep(POLL_EVERY / 10).await;
     }
 }

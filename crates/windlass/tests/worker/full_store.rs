@@ -1,5 +1,5 @@
-//! A store that can be read and not written, as with a full disk, for longer than any lease: no live worker may be taken for
-//! dead when it can be written again, and a dead one must be.
+//! A store that can be read but not written, as with a full disk, for longer than any lease. When it can be
+//! written again, no live worker may be declared dead, and a dead one must be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use windlass::{JobId, WorkerOptions};
 use crate::bench::{Act, Bench, PATIENCE};
 
 const LEASE: Duration = Duration::from_millis(2000);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// Rescue looks often and heartbeats are rare, so that the first write after the trouble would mostly be a rescue.
+/// The options of a worker. Rescue polls often and heartbeats are rare, so that the first write after the
+/// fault would mostly be a rescue.
 fn options() -> WorkerOptions {
-    let queue = "default".parse().expect("a plain name");
+    let queue = "default".parse().expect("a valid name");
     WorkerOptions {
         queues: vec![QueueSpec { concurrency: 1, ..QueueSpec::new(queue) }],
         lease: LEASE,
@@ -33,19 +34,19 @@ fn options() -> WorkerOptions {
     }
 }
 
-/// Three workers, each with a job that goes on until it is cancelled.
+/// Three workers, each with a job that runs until it is cancelled.
 pub(crate) struct Three {
     benches: Vec<Bench>,
     jobs: Vec<JobId>,
 }
 
 impl Three {
-    /// `open` opens the store as another process would.
+    /// Starts the workers. `open` opens the store as another process would.
     pub(crate) async fn start<F: Future<Output = Arc<dyn Engine>>>(open: impl Fn() -> F) -> Self {
         let (mut benches, mut jobs) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             let mut bench = Bench::on(open().await, options()).await;
-            // Those that were there before are busy with their own.
+            // The earlier workers are busy with their own jobs.
             jobs.push(bench.put(Act::WaitForCancel).await);
             bench.started().await;
             benches.push(bench);
@@ -53,7 +54,7 @@ impl Three {
         Self { benches, jobs }
     }
 
-    /// Where the jobs are: in the spool, if there is one.
+    /// The store that has the jobs: the spool, if there is one.
     fn store(&self) -> Arc<dyn Engine> {
         let engine = &self.benches[0].engine;
         engine.spool().unwrap_or_else(|| Arc::clone(engine))
@@ -65,7 +66,8 @@ impl Three {
         until(&self.store(), all_silent).await;
     }
 
-    /// The store can be written again: every worker is heard again, several times, and still has its job.
+    /// Checks, when the store can be written again, that every worker sends several heartbeats and still
+    /// has its job.
     pub(crate) async fn live_on(mut self) {
         let before = beats(&workers(&self.store()).await);
         let all_heard = |workers: &[WorkerSighting]| {
@@ -74,9 +76,14 @@ impl Three {
         };
         until(&self.store(), all_heard).await;
         let after = beats(&workers(&self.store()).await);
-        assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "each is who it was");
+        assert_eq!(
+            before.keys().collect::<Vec<_>>(),
+            after.keys().collect::<Vec<_>>(),
+            "each worker has kept its identity"
+        );
         for id in &self.jobs {
-            let record = self.store().job(*id).await.expect("the store can be read").expect("it is known");
+            let record =
+                self.store().job(*id).await.expect("the store can be read").expect("the job is known");
             assert!(matches!(record.state, JobState::Running { .. }), "{record:?}");
             assert_eq!((record.job.counters.attempts, record.job.counters.crashes), (1, 0), "job {id}");
             self.store().cancel(*id, "the test is over").await.expect("the store can be written");
@@ -99,9 +106,9 @@ async fn workers(engine: &Arc<dyn Engine>) -> Vec<WorkerSighting> {
 async fn until(engine: &Arc<dyn Engine>, is_so: impl Fn(&[WorkerSighting]) -> bool) {
     let look = async {
         while !is_so(&workers(engine).await) {
-            // may sleep: nothing tells when a worker has not been heard, so the store is asked.
-            tokio::time::sleep(LOOK_EVERY).await;
+            // may sleep: no notification reports a missing heartbeat, so the store is polled.
+            tokio::time::sleep(POLL_EVERY).await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("it happens before patience runs out");
+    tokio::time::timeout(PATIENCE, look).await.expect("expected the workers to reach this state in time");
 }

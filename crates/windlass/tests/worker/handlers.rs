@@ -1,4 +1,4 @@
-//! Handlers, extractors, hooks, and what a worker keeps of errors.
+//! Handlers, extractors, hooks, and the errors that a worker keeps.
 
 use std::sync::{Arc, Mutex};
 
@@ -102,7 +102,7 @@ async fn the_last_errors_of_a_process_can_be_read_without_a_store() {
     let errors = bench.worker.last_errors();
     assert_eq!(errors.len(), 3);
     assert_eq!((errors[0].job, errors[0].key.as_ref().unwrap().as_str()), (id, "wallet:main"));
-    assert_eq!(errors[0].error.text, "it is what it is");
+    assert_eq!(errors[0].error.text, "always fails");
     assert!(errors[0].error.type_name.as_ref().unwrap().contains("io::error::Error"));
 }
 

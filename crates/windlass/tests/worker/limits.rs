@@ -1,4 +1,4 @@
-//! Breakers and rate limits, as the users of a worker see them.
+//! Breakers and rate limits, as users of a worker see them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,12 +23,12 @@ use crate::bench::{Act, Bench, PATIENCE};
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn act_type() -> Vec<TypeName> {
-    vec![TypeName::parse("act").expect("it is a name")]
+    vec![TypeName::parse("act").expect("the name is valid")]
 }
 
-/// A worker whose jobs call the shop, which has failed after so many failures for so long.
+/// The options of a worker whose jobs call the shop, with a breaker of these settings.
 fn shop(failures: u32, cooldown: Duration, scope: LimitScope) -> WorkerOptions {
-    let name = BreakerName::parse("shop").expect("it is a name");
+    let name = BreakerName::parse("shop").expect("the name is valid");
     let options = BreakerOptions {
         failures_in_a_row: Some(failures),
         open_cooldown: cooldown,
@@ -39,7 +39,7 @@ fn shop(failures: u32, cooldown: Duration, scope: LimitScope) -> WorkerOptions {
 }
 
 fn limited(limit: RateLimit, at: LimitAt, scope: LimitScope) -> LimitOptions {
-    let name = LimitName::parse("acts").expect("it is a name");
+    let name = LimitName::parse("acts").expect("the name is valid");
     let spec = RateLimitSpec { name, limit, scope, at, types: act_type() };
     LimitOptions { rate_limits: vec![spec], ..LimitOptions::default() }
 }
@@ -53,14 +53,14 @@ async fn jobs_wait_while_a_breaker_is_open(scope: LimitScope) {
     assert_eq!(
         (record.job.counters.attempts, record.job.counters.failures),
         (1, 1),
-        "one failure was enough"
+        "one failure opens the breaker"
     );
     let waiting = bench.put(Act::Succeed).await;
     let record = bench.until(waiting, Phase::Parked).await;
     assert_eq!(record.state, JobState::Waiting { gate });
-    assert_eq!((record.job.counters.attempts, record.job.counters.holds), (0, 1), "it cost no attempt");
+    assert_eq!((record.job.counters.attempts, record.job.counters.holds), (0, 1), "a wait costs no attempt");
     assert_eq!(bench.started().await.0, failing);
-    assert!(bench.told.try_recv().is_err(), "nothing else was started");
+    assert!(bench.reports.try_recv().is_err(), "no other job was started");
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn jobs_wait_at_no_cost_while_the_breaker_of_a_process_is_open() {
 }
 
 async fn a_probe_lets_the_others_through(scope: LimitScope) {
-    // Long enough for a busy machine to see the job wait.
+    // Long enough for a busy machine to observe that the job waits.
     let bench = Bench::with(shop(1, Duration::from_secs(3), scope)).await;
     let probe = bench.put(Act::FailTimes(1)).await;
     bench.until(probe, Phase::Parked).await;
@@ -108,13 +108,13 @@ async fn what_one_worker_learns_of_a_platform_holds_for_all() {
     let mut second = Bench::on(Arc::clone(&first.engine), shop(1, HOUR, LimitScope::Store)).await;
     let waiting = second.put(Act::Succeed).await;
     second.until(waiting, Phase::Parked).await;
-    assert!(second.told.try_recv().is_err(), "the second worker never called");
+    assert!(second.reports.try_recv().is_err(), "the second worker never called the shop");
 }
 
-/// A claim of the one job that is ready, by a worker whose lease is over at once.
-async fn claimed_by_one_that_dies(engine: &Arc<dyn Engine>) -> (WorkerId, Fence) {
+/// Claims the one ready job, as a worker whose lease expires at once.
+async fn claim_and_die(engine: &Arc<dyn Engine>) -> (WorkerId, Fence) {
     let worker = WorkerId::from_random(u128::MAX - 1);
-    let queue = QueueName::parse("default").expect("it is a name");
+    let queue = QueueName::parse("default").expect("the name is valid");
     let card = WorkerCard {
         id: worker,
         host: "elsewhere".to_owned(),
@@ -139,20 +139,20 @@ async fn claimed_by_one_that_dies(engine: &Arc<dyn Engine>) -> (WorkerId, Fence)
     };
     match engine.claim(request).await.expect("the engine is up") {
         ClaimAnswer::Claimed { jobs, .. } => (worker, jobs[0].fence()),
-        ClaimAnswer::WorkerDead => panic!("it has just been registered"),
+        ClaimAnswer::WorkerDead => panic!("the worker was just registered"),
     }
 }
 
-/// Its lease is over as soon as the store's clock has moved on.
-async fn take_back(engine: &Arc<dyn Engine>, worker: WorkerId, fence: Fence) {
-    let taken_back = async {
+/// Rescues the job. The lease has expired as soon as the store's clock has moved on.
+async fn rescue(engine: &Arc<dyn Engine>, worker: WorkerId, fence: Fence) {
+    let rescued = async {
         while engine.still_hold(&[fence]).await.expect("the engine is up") == [true] {
             let silent = vec![Suspicion { worker, beats: 0 }];
             let request = RescueRequest { silent, crashes_max: 3, limit: 10 };
             engine.rescue(request).await.expect("the engine is up");
         }
     };
-    tokio::time::timeout(PATIENCE, taken_back).await.expect("its job is taken back");
+    tokio::time::timeout(PATIENCE, rescued).await.expect("the job is rescued");
 }
 
 #[tokio::test]
@@ -160,21 +160,21 @@ async fn when_the_worker_of_the_probe_has_died_another_probes() {
     let mut first = Bench::start().await;
     assert_eq!(first.worker.stop().await, Stopped::Clean);
     let producer = Client::new(Arc::clone(&first.engine));
-    let probe = producer.enqueue(Act::Succeed).await.expect("it is taken").id;
-    let (worker, fence) = claimed_by_one_that_dies(&first.engine).await;
+    let probe = producer.enqueue(Act::Succeed).await.expect("the job is accepted").id;
+    let (worker, fence) = claim_and_die(&first.engine).await;
     assert_eq!(fence.job, probe);
-    let name = BreakerName::parse("shop").expect("it is a name");
+    let name = BreakerName::parse("shop").expect("the name is valid");
     let held =
         BreakerState { circuit: CircuitState::HalfOpen, probes: vec![fence], ..BreakerState::default() };
     let saved = first.engine.save_breaker(&name, 0, &held).await.expect("the engine is up");
     assert_eq!(saved, Saved::Done);
-    // Without maintenance: only the test takes the job of the dead worker back.
+    // Without maintenance: only the test rescues the job of the dead worker.
     let options = WorkerOptions { maintenance: false, ..shop(1, HOUR, LimitScope::Store) };
     let second = Bench::on(Arc::clone(&first.engine), options).await;
     let waiting = second.put(Act::Succeed).await;
     second.until(waiting, Phase::Parked).await;
 
-    take_back(&second.engine, worker, fence).await;
+    rescue(&second.engine, worker, fence).await;
 
     second.until(waiting, Phase::Succeeded).await;
     second.until(probe, Phase::Succeeded).await;
@@ -192,7 +192,8 @@ async fn jobs_run_no_faster_than_the_limit(scope: LimitScope) {
     for _ in 0..6 {
         bench.started().await;
     }
-    // Two are there at once, and one more comes each quarter of a second. The last start may be seen late, never early.
+    // Two tokens are available at once, and one more each quarter of a second. The last start may be
+    // observed late, never early.
     assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
     for job in jobs {
         let record = bench.until(job, Phase::Succeeded).await;
@@ -221,13 +222,13 @@ async fn a_fast_limit_is_used_to_the_full() {
     let mut bench = Bench::with(WorkerOptions { limits, ..WorkerOptions::default() }).await;
     let drafts: Vec<_> = (0..100).map(|_| Act::Succeed).collect();
     let began = Instant::now();
-    bench.client.enqueue_many(drafts).await.expect("they are taken");
+    bench.client.enqueue_many(drafts).await.expect("the jobs are accepted");
     for _ in 0..100 {
         bench.started().await;
     }
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(900), "no faster than the limit: {took:?}");
-    assert!(took < Duration::from_secs(60), "nobody waits without need: {took:?}");
+    assert!(took >= Duration::from_millis(900), "expected no run faster than the limit, took {took:?}");
+    assert!(took < Duration::from_secs(60), "expected no needless wait, took {took:?}");
 }
 
 #[tokio::test]
@@ -240,13 +241,13 @@ async fn enqueue_refuses_callers_that_enqueue_too_much_and_says_when_to_come_bac
             ClientOptions { limits: limited(limit, LimitAt::Enqueue, scope), ..ClientOptions::default() };
         let client = Client::with_options(Arc::clone(&bench.engine), options);
         let tenant = |name: &str| Act::Log(name.to_owned());
-        client.enqueue(tenant("ada")).await.expect("the first");
-        client.enqueue(tenant("ada")).await.expect("the burst");
-        let refused = client.enqueue(tenant("ada")).await.expect_err("the third is too much");
+        client.enqueue(tenant("ada")).await.expect("the first job has a token");
+        client.enqueue(tenant("ada")).await.expect("the burst has a token");
+        let refused = client.enqueue(tenant("ada")).await.expect_err("the third job has no token");
         let EnqueueError::RateLimited(refused) = refused else { panic!("{refused:?}") };
         assert_eq!((refused.limit.as_str(), refused.key.as_str()), ("acts", "ada"));
         assert!(refused.retry_after > HOUR - Duration::from_secs(60) && refused.retry_after <= HOUR);
-        client.enqueue(tenant("bob")).await.expect("others have tokens of their own");
+        client.enqueue(tenant("bob")).await.expect("each key has its own tokens");
     }
 }
 
@@ -259,7 +260,7 @@ async fn of_a_batch_only_what_is_too_much_is_refused_and_answers_keep_their_plac
     let client =
         Client::with_options(Arc::clone(&bench.engine), ClientOptions { limits, ..ClientOptions::default() });
     let jobs = ["ada", "ada", "bob", "ada", "eve"].map(|name| Act::Log(name.to_owned()));
-    let answers = client.enqueue_many(jobs).await.expect("some are taken");
+    let answers = client.enqueue_many(jobs).await.expect("some jobs are accepted");
     let taken: Vec<_> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(taken, [true, false, true, false, true]);
 }

@@ -1,4 +1,4 @@
-//! A worker in a real runtime: what its users see. Here on the memory engine; `worker_sqlite`,
+//! A worker in a real runtime, as its users see it. Here it runs on the memory engine; `worker_sqlite`,
 //! `worker_postgres` and `worker_redis` run the same tests on the other engines.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ mod running;
 mod schedules;
 mod virtual_time;
 
-/// An engine for one test.
+/// Creates an engine for one test.
 fn fresh_engine() -> Arc<dyn Engine> {
     Arc::new(MemoryEngine::new())
 }

@@ -1,4 +1,4 @@
-//! What a worker leaves in the minutes of its store.
+//! The rollups that a worker leaves in its store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,30 +14,31 @@ use windlass::{Client, JobType, WorkerOptions};
 
 use crate::bench::{Act, Bench, PATIENCE};
 
-/// What was booked since the test began, and a little before: a round books on its own minute.
-async fn booked(client: &Client) -> Tally {
+/// The totals of the rollups since the test began, and a little before: a round writes to the rollup of its
+/// own minute.
+async fn rolled_up(client: &Client) -> Tally {
     let from = Since::Ago(Duration::from_secs(30 * 60));
     let request = ReportRequest { from, ..ReportRequest::default() };
-    let told = client.rollups().report(&request).await.expect("the store is up");
-    assert_eq!(told.damaged, 0);
-    told.report.total().clone()
+    let report = client.rollups().report(&request).await.expect("the store is up");
+    assert_eq!(report.damaged, 0);
+    report.report.total().clone()
 }
 
-async fn booked_when(client: &Client, is_it: impl Fn(&Tally) -> bool) -> Tally {
+async fn rolled_up_when(client: &Client, is_it: impl Fn(&Tally) -> bool) -> Tally {
     let look = async {
         loop {
-            let tally = booked(client).await;
+            let tally = rolled_up(client).await;
             if is_it(&tally) {
                 return tally;
             }
-            // may sleep: nobody is told what is booked.
+            // may sleep: no notification reports a rollup.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("the minutes are as they should be")
+    tokio::time::timeout(PATIENCE, look).await.expect("the rollups satisfy the condition")
 }
 
-/// One round by somebody who believes to lead; whether it was applied.
+/// Runs one round, as a process that believes it leads. Returns whether it was applied.
 async fn roll_up_once(engine: &Arc<dyn Engine>) -> bool {
     let Some(roll_up) = roll_up(engine.rollup_input(50).await.expect("the store is up")) else {
         return false;
@@ -59,15 +60,15 @@ async fn what_ran_is_in_the_rollups_after_a_clean_stop_with_how_long_it_waited_a
     }
     bench.until(dead, Phase::Dead).await;
     bench.worker.stop().await;
-    let tally = booked(&bench.client).await;
+    let tally = rolled_up(&bench.client).await;
     let counts = (tally.enqueued, tally.started, tally.succeeded, tally.retried, tally.dead, tally.cancelled);
     assert_eq!(counts, (5, 6, 4, 1, 1, 0));
     assert_eq!((tally.waits.count(), tally.runs.count()), (6, 6));
-    let longest = tally.runs.quantile(1.0).expect("there are some");
+    let longest = tally.runs.quantile(1.0).expect("there are runs");
     assert!((Duration::from_millis(260)..PATIENCE).contains(&longest), "{longest:?}");
-    let usual = tally.runs.quantile(0.5).expect("there are some");
+    let usual = tally.runs.quantile(0.5).expect("there are runs");
     assert!(usual < Duration::from_millis(250), "{usual:?}");
-    assert!(tally.waits.quantile(1.0).expect("there are some") < PATIENCE);
+    assert!(tally.waits.quantile(1.0).expect("there are waits") < PATIENCE);
 }
 
 #[tokio::test]
@@ -81,12 +82,12 @@ async fn what_a_process_appended_before_it_died_is_rolled_up_by_the_next_one_tha
     let (queue, job_type) = (QueueName::parse("default"), TypeName::parse(Act::NAME));
     let mut waits = Histogram::default();
     waits.record(Duration::from_secs(3));
-    let (queue, job_type) = (queue.expect("a plain name"), job_type.expect("a plain name"));
+    let (queue, job_type) = (queue.expect("a valid name"), job_type.expect("a valid name"));
     let seen = Seen { queue, job_type, started: 1, runs: waits.clone(), waits };
     engine.append_samples(&Sample::parts(Duration::from_secs(5), &[seen])).await.expect("the store is up");
-    assert!(booked(&first.client).await.is_empty(), "nothing was rolled up yet");
+    assert!(booked(&first.client).await.is_empty(), "expected nothing to be rolled up yet");
     let next = Bench::on(engine, WorkerOptions::default()).await;
-    let tally = booked_when(&next.client, |tally| tally.started > 0).await;
+    let tally = rolled_up_when(&next.client, |tally| tally.started > 0).await;
     assert_eq!((tally.enqueued, tally.started, tally.succeeded), (1, 1, 1));
 }
 
@@ -126,11 +127,11 @@ async fn with_two_who_both_lead_under_load_every_job_is_booked_once() {
     over.notify_waiters();
     let mut applied = 0;
     for leader in leaders {
-        applied += leader.await.expect("it goes on to its end");
+        applied += leader.await.expect("the leader ends without a panic");
     }
     while roll_up_once(&first.engine).await {}
-    assert!(applied > 1, "they had something to do");
-    let tally = booked(&first.client).await;
+    assert!(applied > 1, "expected several applied rounds");
+    let tally = rolled_up(&first.client).await;
     assert_eq!((tally.enqueued, tally.started, tally.succeeded), (JOBS, JOBS, JOBS));
     assert_eq!((tally.waits.count(), tally.runs.count()), (JOBS, JOBS));
 }

@@ -1,4 +1,4 @@
-//! Jobs go all the way.
+//! Jobs that run from enqueue to their end.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use windlass::{JobType, QueueSpec, TypeSpec, WorkerOptions};
 
 use crate::bench::{Act, Bench};
 
-/// No poll comes to the help of anything here.
+/// A poll interval so long that no test can rely on polling.
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn a_job_that_always_fails_is_given_up_with_its_last_error() {
     let id = bench.put(Act::Fail).await;
     let record = bench.until(id, Phase::Dead).await;
     let JobState::Dead { error, .. } = record.state else { panic!("dead") };
-    assert_eq!((error.kind, error.text.as_str()), (ErrorKind::Failed, "it is what it is"));
+    assert_eq!((error.kind, error.text.as_str()), (ErrorKind::Failed, "always fails"));
     assert_eq!(record.job.counters.failures, 3);
     let endings: Vec<_> = bench.engine.attempts(id).await.unwrap().into_iter().map(|a| a.ending).collect();
     assert_eq!(endings, [AttemptEnding::Failed, AttemptEnding::Failed, AttemptEnding::Dead]);
@@ -74,24 +74,25 @@ async fn a_handler_can_discard_its_job_or_declare_it_hopeless() {
     let bench = Bench::start().await;
     let (discarded, hopeless) = (bench.put(Act::Discard).await, bench.put(Act::Die).await);
     let record = bench.until(discarded, Phase::Cancelled).await;
-    assert!(matches!(record.state, JobState::Cancelled { why, .. } if why == "nobody wants it"));
+    assert!(matches!(record.state, JobState::Cancelled { why, .. } if why == "no longer wanted"));
     assert_eq!(bench.until(hopeless, Phase::Dead).await.job.counters.attempts, 1);
 }
 
 #[tokio::test]
 async fn what_a_handler_writes_is_kept_with_its_attempt() {
     let bench = Bench::start().await;
-    let id = bench.put(Act::Log("so far so good".to_owned())).await;
+    let id = bench.put(Act::Log("no problem yet".to_owned())).await;
     bench.until(id, Phase::Succeeded).await;
     let attempts = bench.engine.attempts(id).await.unwrap();
-    assert_eq!(attempts[0].output.as_deref(), Some("so far so good\n"));
+    assert_eq!(attempts[0].output.as_deref(), Some("no problem yet\n"));
 }
 
 #[tokio::test]
 async fn progress_is_kept() {
     let bench = Bench::start().await;
     let id = bench.put(Act::Progress(70)).await;
-    let progress = bench.until(id, Phase::Succeeded).await.job.progress.expect("it was reported");
+    let progress =
+        bench.until(id, Phase::Succeeded).await.job.progress.expect("the handler has reported progress");
     assert_eq!((progress.percent, progress.note.as_deref()), (70, Some("on it")));
 }
 
@@ -108,7 +109,7 @@ async fn a_follow_up_carries_the_correlation_id_and_where_it_comes_from() {
     assert_eq!(record.job.provenance.caused_by.unwrap().as_str(), "user:42");
 }
 
-/// Failures, snoozes and deaths in between, many slots, and no poll that helps out.
+/// There are failures, snoozes and deaths in between, many slots, and no polling that could help.
 #[tokio::test]
 async fn a_worker_with_many_slots_runs_an_ordering_key_in_order_and_another_beside_it() {
     let queues = QueueSpec::built_in();
@@ -125,7 +126,7 @@ async fn a_worker_with_many_slots_runs_an_ordering_key_in_order_and_another_besi
         bench.until(last, Phase::Succeeded).await;
     }
     let mut starts = Vec::new();
-    while let Ok((id, _)) = bench.told.try_recv() {
+    while let Ok((id, _)) = bench.reports.try_recv() {
         starts.push(id);
     }
     for jobs in &ordering_key {
@@ -145,7 +146,7 @@ async fn a_delayed_job_starts_when_due_without_polling() {
     bench.client.enqueue(Act::Succeed).delay(delay).await.unwrap();
     bench.started().await;
     let waited = put.elapsed();
-    assert!(waited >= delay, "started {waited:?} after it was put in");
+    assert!(waited >= delay, "started {waited:?} after its enqueue");
 }
 
 #[tokio::test]
@@ -170,7 +171,7 @@ async fn a_flood_in_one_queue_does_not_hold_up_another() {
     let (done, mut is_done) = tokio::sync::mpsc::channel(1);
     let urgent = move |_: Urgent| {
         let done = done.clone();
-        async move { done.send(()).await.expect("the test listens") }
+        async move { done.send(()).await.expect("the test is listening") }
     };
     let engine = crate::fresh_engine();
     let handlers = Handlers::new(()).handle(stuck).handle(urgent);
@@ -183,11 +184,11 @@ async fn a_flood_in_one_queue_does_not_hold_up_another() {
 #[tokio::test]
 async fn all_of_many_jobs_are_run() {
     let bench = Bench::start().await;
-    let placed = bench.client.enqueue_many((0..5_000).map(|_| Act::Succeed)).await.unwrap();
-    assert!(placed.iter().all(Result::is_ok));
-    let last = placed.last().unwrap().as_ref().unwrap().id;
+    let enqueued = bench.client.enqueue_many((0..5_000).map(|_| Act::Succeed)).await.unwrap();
+    assert!(enqueued.iter().all(Result::is_ok));
+    let last = enqueued.last().unwrap().as_ref().unwrap().id;
     bench.until(last, Phase::Succeeded).await;
-    for answer in placed {
+    for answer in enqueued {
         bench.until(answer.unwrap().id, Phase::Succeeded).await;
     }
 }
@@ -200,8 +201,8 @@ async fn what_a_worker_prefetched_before_its_handlers_got_stuck_is_run_by_anothe
     let stuck = Bench::on(std::sync::Arc::clone(&engine), options.clone()).await;
     let jobs = (0..400).map(|at| if at == 300 { Act::IgnoreEverything } else { Act::Succeed });
     let mut ids: Vec<_> = Vec::new();
-    for placed in stuck.client.enqueue_many(jobs).await.unwrap() {
-        ids.push(placed.unwrap().id);
+    for enqueued in stuck.client.enqueue_many(jobs).await.unwrap() {
+        ids.push(enqueued.unwrap().id);
     }
     stuck.until(ids.remove(300), Phase::Running).await;
     let other = Bench::on(engine, options).await;

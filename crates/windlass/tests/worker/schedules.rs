@@ -1,4 +1,4 @@
-//! A worker stores the schedules of its options and fires what is due.
+//! A worker stores the schedules of its options, and fires their due ticks.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use windlass::types::schedules::{JobTemplate, ScheduleAlert, ScheduleSpec};
 
 use crate::bench::{Act, Bench, PATIENCE};
 
-/// A schedule of every second whose jobs succeed.
+/// A schedule for every second, whose jobs succeed.
 pub(crate) fn every_second(name: &str) -> ScheduleSpec {
-    let schedule = Schedule::parse("every 1s").expect("it is a schedule");
-    let mut job = JobTemplate::new(TypeName::parse("act").expect("a plain name"));
-    job.payload = Payload::encode(&Act::Succeed).expect("it is small");
-    ScheduleSpec::new(ScheduleName::parse(name).expect("a plain name"), schedule, job)
+    let schedule = Schedule::parse("every 1s").expect("the schedule is valid");
+    let mut job = JobTemplate::new(TypeName::parse("act").expect("a valid name"));
+    job.payload = Payload::encode(&Act::Succeed).expect("the payload is small");
+    ScheduleSpec::new(ScheduleName::parse(name).expect("a valid name"), schedule, job)
 }
 
 #[tokio::test]
@@ -27,8 +27,8 @@ async fn a_worker_fires_the_schedules_of_its_options_tick_by_tick() {
     let mut ticks = Vec::new();
     for _ in 0..3 {
         let (id, _) = bench.started().await;
-        let record = bench.client.job(id).await.expect("it answers").expect("the job is known");
-        ticks.push(record.job.correlation.expect("it names its tick").to_string());
+        let record = bench.client.job(id).await.expect("the store answers").expect("the job is known");
+        ticks.push(record.job.correlation.expect("the job names its tick").to_string());
     }
     assert!(ticks.iter().all(|tick| tick.starts_with("schedule/quick/")), "{ticks:?}");
     ticks.sort();
@@ -38,25 +38,27 @@ async fn a_worker_fires_the_schedules_of_its_options_tick_by_tick() {
 
 #[tokio::test]
 async fn whoever_asked_for_alerts_hears_of_each_tick_whose_job_was_refused_though_the_hook_panics() {
-    let (tell, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut alerts) = mpsc::unbounded_channel();
     let hook = move |alert: &Alert| {
-        let _ = tell.send(alert.clone());
+        let _ = sender.send(alert.clone());
         panic!("on purpose");
     };
-    let mut nobodys = every_second("nobodys");
-    nobodys.job.job_type = TypeName::parse("nobodys").expect("a plain name");
+    let mut unhandled = every_second("unhandled");
+    unhandled.job.job_type = TypeName::parse("unhandled").expect("a valid name");
     let options = WorkerOptions {
-        schedules: vec![nobodys],
+        schedules: vec![unhandled],
         on_alert: Some(Arc::new(hook)),
         ..WorkerOptions::default()
     };
     let _bench = Bench::with(options).await;
     for _ in 0..2 {
-        let alert =
-            tokio::time::timeout(PATIENCE, heard.recv()).await.expect("it is told").expect("it goes on");
+        let alert = tokio::time::timeout(PATIENCE, alerts.recv())
+            .await
+            .expect("an alert comes")
+            .expect("the worker still has its hook");
         let Alert::Schedule { schedule, alarm: ScheduleAlert::Refused { .. } } = alert else {
             panic!("got {alert:?}")
         };
-        assert_eq!(schedule.as_str(), "nobodys");
+        assert_eq!(schedule.as_str(), "unhandled");
     }
 }

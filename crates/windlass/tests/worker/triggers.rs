@@ -1,4 +1,4 @@
-//! CompletionTriggers in a real worker: the hook's job comes soon after the last job has ended.
+//! Completion triggers in a real worker: the hook's job runs soon after the last job has ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,14 +21,15 @@ use crate::bench::{Act, Bench};
 const SOON: Duration = Duration::from_secs(1);
 
 fn name() -> TriggerName {
-    TriggerName::parse("done").expect("a plain name")
+    TriggerName::parse("done").expect("a valid name")
 }
 
-/// When all acts were done, another one is put in: the hook, which is of the type that is watched.
+/// A trigger that enqueues another act when all acts have finished: the hook, which has the watched type
+/// itself.
 pub(crate) fn when_all_is_done() -> CompletionTrigger {
-    let acts = TypeName::parse(Act::NAME).expect("a plain name");
+    let acts = TypeName::parse(Act::NAME).expect("a valid name");
     let job = JobTemplate {
-        payload: Payload::encode(&Act::Succeed).expect("it is small"),
+        payload: Payload::encode(&Act::Succeed).expect("the payload is small"),
         ..JobTemplate::new(acts.clone())
     };
     CompletionTrigger::new(name(), Watched::Type(acts), job)
@@ -38,8 +39,8 @@ fn options() -> WorkerOptions {
     WorkerOptions { triggers: vec![when_all_is_done()], ..WorkerOptions::default() }
 }
 
-async fn drain(client: &Client) -> StoredTrigger {
-    client.triggers().find(&name()).await.expect("it is stored")
+async fn stored_trigger(client: &Client) -> StoredTrigger {
+    client.triggers().find(&name()).await.expect("the trigger is stored")
 }
 
 #[tokio::test]
@@ -52,7 +53,7 @@ async fn the_hook_runs_within_a_second_after_the_last_end_once_for_each_trigger(
         }
         for _ in &jobs {
             let (id, _) = bench.started().await;
-            assert!(jobs.contains(&id), "the hook must not run while one of the others does");
+            assert!(jobs.contains(&id), "the hook must not run while another job runs");
         }
         for id in &jobs {
             bench.until(*id, Phase::Succeeded).await;
@@ -62,11 +63,11 @@ async fn the_hook_runs_within_a_second_after_the_last_end_once_for_each_trigger(
         assert!(ended.elapsed() < SOON, "it took {:?}", ended.elapsed());
         assert!(!jobs.contains(&hook));
         bench.until(hook, Phase::Succeeded).await;
-        let drain = drain(&bench.client).await;
-        assert_eq!((drain.record.fired, drain.last_job), (round, Some(hook)));
+        let trigger = stored_trigger(&bench.client).await;
+        assert_eq!((trigger.record.fired, trigger.last_job), (round, Some(hook)));
     }
     bench.worker.stop().await;
-    assert!(bench.told.try_recv().is_err(), "nothing else ran");
+    assert!(bench.reports.try_recv().is_err(), "no other job ran");
 }
 
 #[tokio::test]
@@ -75,17 +76,17 @@ async fn a_worker_that_stops_after_the_last_job_still_puts_the_hook_in() {
     bench.put(Act::Sleep { millis: 30 }).await;
     bench.started().await;
     assert_eq!(bench.worker.stop().await, Stopped::Clean);
-    assert_eq!(drain(&bench.client).await.record.fired, 1);
+    assert_eq!(stored_trigger(&bench.client).await.record.fired, 1);
 }
 
-/// Runs a job as a process would that dies right after it has written the end.
+/// Runs a job, as a process that dies right after it has stored the end.
 async fn end_and_die(engine: &Arc<dyn Engine>) {
     let client = Client::new(Arc::clone(engine));
-    client.register::<Act>().await.expect("it is up");
-    client.triggers().declare(&[when_all_is_done()], Origin::Code).await.expect("it is up");
-    client.enqueue(Act::Succeed).await.expect("it is taken");
+    client.register::<Act>().await.expect("the store is up");
+    client.triggers().declare(&[when_all_is_done()], Origin::Code).await.expect("the store is up");
+    client.enqueue(Act::Succeed).await.expect("the job is accepted");
     let worker = WorkerId::from_random(rand_bits());
-    let spec = windlass::spec_of::<Act>().expect("it is a type");
+    let spec = windlass::spec_of::<Act>().expect("the type is valid");
     let card = WorkerCard {
         id: worker,
         host: "here".to_owned(),
@@ -97,7 +98,7 @@ async fn end_and_die(engine: &Arc<dyn Engine>) {
         slots: 1,
         lease: Duration::from_secs(60),
     };
-    engine.register(card).await.expect("it is let in");
+    engine.register(card).await.expect("the worker is registered");
     let request = ClaimRequest {
         token: ClaimToken::from_random(rand_bits()),
         repeat: false,
@@ -108,12 +109,12 @@ async fn end_and_die(engine: &Arc<dyn Engine>) {
         boosted_max: 0,
         suspects: Suspects::LeaveOut,
     };
-    let ClaimAnswer::Claimed { mut jobs, .. } = engine.claim(request).await.expect("it is up") else {
-        panic!("the worker lives")
+    let ClaimAnswer::Claimed { mut jobs, .. } = engine.claim(request).await.expect("the store is up") else {
+        panic!("the worker is live")
     };
     let claimed = jobs.pop().expect("the job is ready");
     let end = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
-    engine.settle(vec![end]).await.expect("it is up");
+    engine.settle(vec![end]).await.expect("the store is up");
 }
 
 fn rand_bits() -> u128 {
@@ -129,7 +130,7 @@ async fn who_dies_between_the_end_and_the_hook_leaves_a_mark_that_the_duty_of_an
     let mut bench = Bench::on(Arc::clone(&engine), WorkerOptions::default()).await;
     let (hook, _) = bench.started().await;
     bench.until(hook, Phase::Succeeded).await;
-    assert_eq!(drain(&bench.client).await.last_job, Some(hook));
+    assert_eq!(stored_trigger(&bench.client).await.last_job, Some(hook));
 }
 
 #[tokio::test]
@@ -147,25 +148,31 @@ async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_trigger() {
             second.until(id, Phase::Succeeded).await;
         }
         let fired = async {
-            while drain(&first.client).await.record.fired == 0 || !is_quiet(&engine).await {
-                // may sleep: it looks until the hook was run, and the test fails if patience runs out.
+            while stored_trigger(&first.client).await.record.fired == 0 || !is_quiet(&engine).await {
+                // may sleep: it polls until the hook has run, and the test fails after a limit.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(crate::bench::PATIENCE, fired).await.expect("the hook is run");
-        assert!(drain(&first.client).await.record.fired >= round, "each round ends with a trigger");
+        tokio::time::timeout(crate::bench::PATIENCE, fired).await.expect("the hook runs");
+        assert!(stored_trigger(&first.client).await.record.fired >= round, "each round ends with a trigger");
     }
-    let totals = engine.queues().await.expect("it is up");
+    let totals = engine.queues().await.expect("the store is up");
     let enqueued: u64 = totals.iter().map(|queue| queue.totals.enqueued).sum();
-    assert_eq!(enqueued, 60 + drain(&first.client).await.record.fired, "each firing made one job");
+    assert_eq!(
+        enqueued,
+        60 + stored_trigger(&first.client).await.record.fired,
+        "each firing enqueues one job"
+    );
 }
 
 async fn is_quiet(engine: &Arc<dyn Engine>) -> bool {
-    let queues = engine.queues().await.expect("it is up");
-    let marked =
-        engine.triggers(&windlass::types::triggers::WhichTriggers::After(None, 10)).await.expect("it is up");
+    let queues = engine.queues().await.expect("the store is up");
+    let marked = engine
+        .triggers(&windlass::types::triggers::WhichTriggers::After(None, 10))
+        .await
+        .expect("the store is up");
     queues.iter().all(|queue| queue.counts.unfinished() == 0)
-        && marked.triggers.iter().all(|drain| !drain.is_marked)
+        && marked.triggers.iter().all(|trigger| !trigger.is_marked)
 }
 
 #[tokio::test]
@@ -176,6 +183,6 @@ async fn a_worker_with_a_wrong_trigger_does_not_start_and_stores_nothing() {
     let options = WorkerOptions { triggers, ..WorkerOptions::default() };
     let refused = windlass::Worker::start(Arc::clone(&engine), handlers, options).await;
     assert!(matches!(refused.err(), Some(StartError::CompletionTriggers(_))));
-    let all = Client::new(engine).triggers().all().await.expect("it is up");
+    let all = Client::new(engine).triggers().all().await.expect("the store is up");
     assert!(!all.any);
 }

@@ -1,5 +1,5 @@
-//! What takes seconds, on a runtime whose time is virtual. Only with an engine that answers at once: one with threads
-//! of its own looks idle to such a runtime.
+//! Tests that would take seconds, on a runtime with virtual time. They need an engine that answers at once:
+//! an engine with its own threads looks idle to such a runtime.
 
 use windlass::types::job::Phase;
 

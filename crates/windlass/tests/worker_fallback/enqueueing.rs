@@ -1,4 +1,4 @@
-//! Many callers at once, while the server is away.
+//! Many concurrent callers, while the server is unavailable.
 
 use serde::{Deserialize, Serialize};
 use windlass::fallback::{FallbackOptions, KeysWhileAway};
@@ -15,7 +15,8 @@ impl JobType for Post {
     const NAME: &'static str = "ledger.post";
 }
 
-/// All tasks ask before the first request is sent, so they would travel together if they could.
+/// All tasks submit their job before the first request is sent, so the jobs would share a request if they
+/// could.
 #[tokio::test]
 async fn a_job_with_an_ordering_key_is_refused_and_takes_nobody_with_it_who_asks_at_the_same_time() {
     let primary = Primary::redis();
@@ -31,13 +32,13 @@ async fn a_job_with_an_ordering_key_is_refused_and_takes_nobody_with_it_who_asks
             (0, Err(EnqueueError::NotStored(EngineError::Unavailable { why }))) => {
                 assert!(why.contains("ordering key a"), "{why}");
             }
-            (1 | 2, Ok(placed)) => assert_eq!(placed, EnqueueOutcome::Spooled),
+            (1 | 2, Ok(outcome)) => assert_eq!(outcome, EnqueueOutcome::Spooled),
             (_, other) => panic!("job {n}: {other:?}"),
         }
     }
 }
 
-/// The first of three has an ordering key, the second a key, the third neither.
+/// Enqueues a job. Of three jobs, the first has an ordering key, the second a key, the third neither.
 async fn put(client: Client, n: u32) -> Result<EnqueueOutcome, EnqueueError> {
     let job = client.enqueue(Post);
     let job = match n % 3 {
@@ -45,7 +46,7 @@ async fn put(client: Client, n: u32) -> Result<EnqueueOutcome, EnqueueError> {
         1 => job.key(&format!("k{n}")),
         _ => job,
     };
-    job.await.map(|placed| placed.outcome)
+    job.await.map(|enqueued| enqueued.outcome)
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The disk of the spool is full. While the store answers, workers and consumers start, and work.
+//! The disk of the spool is full. While the store is available, workers and consumers start and work.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,7 +39,8 @@ fn open_spool(disk: &SmallDisk) -> Arc<SqliteEngine> {
 async fn a_worker_starts_while_the_disk_of_its_spool_is_full_and_works_on_the_spool_when_there_is_room() {
     let name = "full_disk::a_worker_starts_while_the_disk_of_its_spool_is_full_and_works_on_the_spool_when_there_is_room";
     let Some(disk) = SmallDisk::for_test(name, KILOBYTES).unwrap() else { return };
-    // First no file can be made; then it is there, another process uses it, and nothing can be written.
+    // First no file can be created. Then the file exists, another process uses it, and nothing can be
+    // written.
     for is_in_use in [false, true] {
         let other = is_in_use.then(|| open_spool(&disk));
         disk.fill().unwrap();
@@ -49,15 +50,17 @@ async fn a_worker_starts_while_the_disk_of_its_spool_is_full_and_works_on_the_sp
         let handlers = Handlers::new(Arc::clone(&seen)).handle(note);
         let mut worker = Worker::start(engine.clone(), handlers, options()).await.unwrap();
         worker.client().enqueue(Note { number: 1 }).await.unwrap();
-        until(&engine, "it is run", async || *seen.lock().unwrap() == [(1, Side::Primary)]).await;
+        until(&engine, "the job has run", async || *seen.lock().unwrap() == [(1, Side::Primary)]).await;
         disk.make_room().unwrap();
         until(&engine, "the spool is ready", async || status(&engine).await.spool_trouble.is_none()).await;
         primary.cut();
         until_away(&engine).await;
         worker.client().enqueue(Note { number: 2 }).await.unwrap();
-        until(&engine, "it is run from the spool", async || seen.lock().unwrap().contains(&(2, Side::Spool)))
-            .await;
-        primary.mend();
+        until(&engine, "the job has run from the spool", async || {
+            seen.lock().unwrap().contains(&(2, Side::Spool))
+        })
+        .await;
+        primary.reconnect();
         assert_eq!(worker.stop().await, Stopped::Clean);
         drop(other);
     }

@@ -1,4 +1,5 @@
-//! Everything goes on while the server is killed, cut off or not even there at the start.
+//! Workers, consumers and producers continue while the server is killed, cut off or unavailable from the
+//! start.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use windlass::{Client, Context, EnqueueOutcome, Handlers, JobType, State, Stoppe
 
 use crate::place::{Primary, memory, options, sqlite, status, totals, until, until_away, until_back};
 
-/// How often the server goes away under load: killed and cut off in turn.
+/// How often the server becomes unavailable under load: killed and cut off in turn.
 const ROUNDS: u64 = 4;
 
 #[derive(Serialize, Deserialize)]
@@ -30,7 +31,7 @@ type Seen = Arc<Mutex<HashMap<usize, u32>>>;
 
 async fn count(job: Count, ctx: Context, State(seen): State<Seen>) {
     if job.number.is_multiple_of(50) && Side::of(ctx.job().id) == Side::Spool {
-        ctx.progress(50, Some("half way")).await.expect("a job of the spool may tell how far it is");
+        ctx.progress(50, Some("half way")).await.expect("a job of the spool may report its progress");
     }
     *seen.lock().unwrap().entry(job.number).or_default() += 1;
 }
@@ -39,11 +40,15 @@ fn handlers(seen: &Seen) -> Handlers<Seen> {
     Handlers::new(Arc::clone(seen)).handle(count)
 }
 
-/// Puts jobs in until told to stop, and gives how many were acknowledged: each number below that.
+/// Enqueues jobs until it is stopped, and returns how many were acknowledged: every number below the
+/// result.
 async fn produce(client: Client, stop: Arc<AtomicBool>) -> usize {
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
-        client.enqueue(Count { number }).await.expect("it goes on, whatever becomes of the server");
+        client
+            .enqueue(Count { number })
+            .await
+            .expect("an enqueue succeeds, whether the server is available or not");
         number += 1;
     }
     number
@@ -64,35 +69,35 @@ async fn everything_ends_once(mut primary: Primary, spool: Arc<dyn Spool>) {
         }
         let before = seen.lock().unwrap().len();
         until_away(&engine).await;
-        until(&engine, "jobs of the spool are run", async || seen.lock().unwrap().len() > before + 20).await;
+        until(&engine, "jobs of the spool have run", async || seen.lock().unwrap().len() > before + 20).await;
         if is_killed {
             primary.restart()
         } else {
-            primary.mend()
+            primary.reconnect()
         }
         until(&engine, "the store is back", async || status(&engine).await.switches == 2 * round).await;
         let before = seen.lock().unwrap().len();
-        until(&engine, "jobs of the store are run", async || seen.lock().unwrap().len() > before + 20).await;
+        until(&engine, "jobs of the store have run", async || seen.lock().unwrap().len() > before + 20).await;
     }
     stop.store(true, Ordering::SeqCst);
     let acknowledged = producer.await.unwrap();
-    until(&engine, "all has ended", async || {
+    until(&engine, "all jobs have ended", async || {
         worker.client().snapshot().await.is_ok_and(|now| now.depth == 0)
     })
     .await;
     assert_eq!(worker.stop().await, Stopped::Clean);
 
     let (there, here) = (totals(&*primary.store().await).await, totals(&*spool).await);
-    let told = status(&engine).await;
-    assert_eq!((there.succeeded + here.succeeded) as usize, acknowledged, "{there:?} {here:?} {told:?}");
+    let fallback = status(&engine).await;
+    assert_eq!((there.succeeded + here.succeeded) as usize, acknowledged, "{there:?} {here:?} {fallback:?}");
     assert_eq!(
         (here.cancelled, there.dead + here.dead),
-        (told.returned, 0),
-        "what moved ended here as moved"
+        (fallback.returned, 0),
+        "jobs that moved are cancelled in the spool"
     );
-    assert_eq!(told.uncertain, 0);
+    assert_eq!(fallback.uncertain, 0);
     let seen = seen.lock().unwrap();
-    assert!((0..acknowledged).all(|number| seen.contains_key(&number)), "none was lost");
+    assert!((0..acknowledged).all(|number| seen.contains_key(&number)), "a job was lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,14 +124,14 @@ async fn a_worker_that_starts_while_its_redis_is_away_works_from_the_spool_and_j
     let engine = primary.with(memory()).await;
     let seen = Seen::default();
     let mut worker = Worker::start(engine.clone(), handlers(&seen), options()).await.unwrap();
-    let placed = worker.client().enqueue(Count { number: 0 }).await.unwrap();
-    assert_eq!(placed.outcome, EnqueueOutcome::Spooled);
-    until(&engine, "it was run", async || seen.lock().unwrap().contains_key(&0)).await;
+    let enqueued = worker.client().enqueue(Count { number: 0 }).await.unwrap();
+    assert_eq!(enqueued.outcome, EnqueueOutcome::Spooled);
+    until(&engine, "the job has run", async || seen.lock().unwrap().contains_key(&0)).await;
     primary.restart();
     until_back(&engine).await;
-    let placed = worker.client().enqueue(Count { number: 1 }).await.unwrap();
-    assert_eq!(placed.outcome, EnqueueOutcome::New);
-    until(&engine, "it was run, too", async || seen.lock().unwrap().contains_key(&1)).await;
+    let enqueued = worker.client().enqueue(Count { number: 1 }).await.unwrap();
+    assert_eq!(enqueued.outcome, EnqueueOutcome::New);
+    until(&engine, "the second job has run", async || seen.lock().unwrap().contains_key(&1)).await;
     worker.stop().await;
 }
 

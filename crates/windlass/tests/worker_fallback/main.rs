@@ -1,5 +1,5 @@
-//! A worker on an engine made of two, while its primary comes and goes.
-#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
+//! A worker on an engine with a fallback, while its primary becomes unavailable and available again.
+#![allow(clippy::unwrap_used, reason = "test code, including what tests share")]
 
 #[path = "../worker/bench.rs"]
 #[expect(dead_code, reason = "the tests of a worker on one store use the rest")]
@@ -13,7 +13,7 @@ mod full_disk;
 mod limits;
 mod maintenance;
 
-/// An engine for one test.
+/// Creates an engine for one test.
 fn fresh_engine() -> std::sync::Arc<dyn windlass::types::engine::Engine> {
     std::sync::Arc::new(windlass::MemoryEngine::new())
 }

@@ -1,4 +1,4 @@
-//! Maintenance on both sides, by a mode that the spool may not have.
+//! Maintenance of both stores, in a mode that the spool may not have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use windlass::{Handlers, JobType, Worker, WorkerOptions};
 
 use crate::place::{Primary, memory, options};
 
-/// Nothing in a test takes this long.
+/// A limit that no test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Serialize, Deserialize)]
@@ -30,15 +30,15 @@ fn under_locks() -> WorkerOptions {
     WorkerOptions { maintenance_mode: DutyMode::AdvisoryLock, ..options() }
 }
 
-/// Waits until somebody does maintenance of a store under leases.
+/// Waits until a worker does maintenance of a store under leases.
 async fn until_leases(store: Arc<dyn Engine>) {
     let looking = async {
         while !store.leases().await.unwrap().leases.iter().any(|lease| lease.duty.as_str() == "rescue") {
-            // may sleep: it looks until a lease is taken, and the test fails if patience runs out.
+            // may sleep: it polls until a lease is taken, and the test fails after a limit.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.expect("somebody does maintenance");
+    tokio::time::timeout(PATIENCE, looking).await.expect("a worker does maintenance");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,8 +46,11 @@ async fn maintenance_of_a_spool_without_locks_is_done_under_leases() {
     let primary = Primary::postgres();
     let engine = primary.with(memory()).await;
     let mut worker = Worker::start(engine.clone(), handlers(), under_locks()).await.unwrap();
-    until_leases(engine.spool().expect("it can fall back")).await;
-    assert!(primary.store().await.leases().await.unwrap().leases.is_empty(), "there it is done under locks");
+    until_leases(engine.spool().expect("the engine has a spool")).await;
+    assert!(
+        primary.store().await.leases().await.unwrap().leases.is_empty(),
+        "on the primary, maintenance is done under locks"
+    );
     worker.stop().await;
 }
 
@@ -57,6 +60,6 @@ async fn a_worker_under_locks_starts_while_its_postgres_is_away() {
     primary.kill();
     let engine = primary.with(memory()).await;
     let mut worker = Worker::start(engine.clone(), handlers(), under_locks()).await.unwrap();
-    until_leases(engine.spool().expect("it can fall back")).await;
+    until_leases(engine.spool().expect("the engine has a spool")).await;
     worker.stop().await;
 }

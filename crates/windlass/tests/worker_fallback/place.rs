@@ -1,4 +1,4 @@
-//! A server behind a proxy, a spool, and short verbs.
+//! The fixture: a server behind a proxy, a spool, and helpers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use windlass::{MemoryEngine, WorkerOptions};
 use windlass_servers::proxy::Proxy;
 use windlass_servers::{postgres, redis};
 
-/// Nothing in a test takes this long.
+/// A limit that no test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that loses nothing when it is killed, and the way to it, which can be cut.
+/// A server that loses nothing when it is killed, behind a proxy that can cut it off.
 pub(crate) struct Primary {
     server: Server,
     proxy: Proxy,
@@ -58,7 +58,7 @@ impl Primary {
         }
     }
 
-    /// The server by itself, without proxy and spool.
+    /// Opens the server directly, without proxy and spool.
     pub(crate) async fn store(&self) -> Arc<dyn Engine> {
         open(self.name(), self.url()).await.unwrap()
     }
@@ -77,22 +77,22 @@ impl Primary {
         });
     }
 
-    /// It is there, and nobody gets through.
+    /// Cuts the server off: it runs, and no connection reaches it.
     pub(crate) fn cut(&self) {
         self.proxy.refuse(true);
         self.proxy.cut_all();
     }
 
-    pub(crate) fn mend(&self) {
+    pub(crate) fn reconnect(&self) {
         self.proxy.refuse(false);
     }
 
-    /// Calls are taken and never answered.
+    /// Lets the proxy accept calls without answering them, or ends that.
     pub(crate) fn fall_silent(&self, is_silent: bool) {
         self.proxy.freeze(is_silent);
     }
 
-    /// An engine made of this server and a spool.
+    /// Opens an engine with this server as the primary and a spool.
     pub(crate) async fn with(&self, spool: Arc<dyn Spool>) -> Arc<FallbackEngine> {
         self.with_options(spool, quick()).await
     }
@@ -150,18 +150,20 @@ pub(crate) fn options() -> WorkerOptions {
 }
 
 pub(crate) async fn status(engine: &FallbackEngine) -> FallbackStatus {
-    engine.fallback().await.unwrap().expect("it can fall back")
+    engine.fallback().await.unwrap().expect("the engine has a fallback")
 }
 
-/// Looks after each thing that the engine has heard, until it is so.
+/// Waits until the condition holds, checking it after each event of the engine.
 pub(crate) async fn until(engine: &FallbackEngine, what: &str, is_so: impl AsyncFn() -> bool) {
     let mut heard = engine.heard();
     let waiting = async {
         while !is_so().await {
-            heard.changed().await.expect("the engine is kept");
+            heard.changed().await.expect("the engine is not dropped");
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("expected this within {PATIENCE:?}: {what}"));
 }
 
 pub(crate) async fn until_away(engine: &FallbackEngine) {
@@ -180,8 +182,8 @@ pub(crate) async fn until_back(engine: &FallbackEngine) {
     .await;
 }
 
-/// What happened in the queue that is built in.
+/// The totals of the built-in queue `default`.
 pub(crate) async fn totals(store: &dyn Engine) -> Totals {
     let all = store.queues().await.unwrap();
-    all.into_iter().find(|queue| queue.spec.name.as_str() == "default").expect("it is built in").totals
+    all.into_iter().find(|queue| queue.spec.name.as_str() == "default").expect("the queue is built in").totals
 }

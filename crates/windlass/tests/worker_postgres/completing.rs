@@ -1,4 +1,5 @@
-//! A handler ends its job in a transaction of its own, together with what it writes: `complete_in` under a running worker.
+//! A handler ends its job in its own transaction, together with its writes: `complete_in` under a running
+//! worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::other_programs::{silent_engine, silent_options};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a handler does with its transaction, and how it ends after that.
+/// What a handler does with its transaction, and how it returns afterwards.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Charge {
     Commit,
@@ -30,8 +31,8 @@ enum Charge {
     RollBack,
     RollBackAndFailOnce,
     CommitWithFollowUp,
-    /// Waits for a word before it ends the job.
-    CommitWhenTold,
+    /// Waits for a permit of the test before it ends the job.
+    CommitWhenAllowed,
 }
 
 impl JobType for Charge {
@@ -42,19 +43,20 @@ impl JobType for Charge {
     }
 }
 
-/// What handlers need, and what they tell the test: the fence of each attempt, and what its end in a transaction was told.
+/// What handlers need, and what they report to the test: the fence of each attempt, and the answer to its
+/// end in a transaction.
 #[derive(Clone)]
 struct Shop {
     schema: String,
     started: mpsc::UnboundedSender<Fence>,
     completed: mpsc::UnboundedSender<Settled>,
-    word: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 async fn charge(job: Charge, ctx: Context, State(shop): State<Shop>) -> Result<(), AnyError> {
     shop.started.send(ctx.fence())?;
-    if matches!(job, Charge::CommitWhenTold) {
-        shop.word.acquire().await?.forget();
+    if matches!(job, Charge::CommitWhenAllowed) {
+        shop.permits.acquire().await?.forget();
     }
     let mut session = session().await;
     let tx = session.transaction().await?;
@@ -85,10 +87,10 @@ async fn charge(job: Charge, ctx: Context, State(shop): State<Shop>) -> Result<(
 }
 
 async fn session() -> Session {
-    Address::parse(&crate::url()).expect("an address").connect().await.expect("the server is up")
+    Address::parse(&crate::url()).expect("a valid address").connect().await.expect("the server is up")
 }
 
-/// A worker on a schema, and what its handlers tell.
+/// The fixture: a worker on a schema, and the reports of its handlers.
 struct Till {
     schema: String,
     engine: Arc<dyn Engine>,
@@ -96,7 +98,7 @@ struct Till {
     client: Client,
     started: mpsc::UnboundedReceiver<Fence>,
     completed: mpsc::UnboundedReceiver<Settled>,
-    word: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Till {
@@ -104,36 +106,37 @@ impl Till {
         let schema = crate::fresh_schema();
         let engine = crate::open(&schema);
         let make = format!("CREATE TABLE {schema}.charges (job bigint)");
-        session().await.batch_execute(&make).await.expect("it is made");
+        session().await.batch_execute(&make).await.expect("the table is created");
         Self::on(&schema, engine, WorkerOptions::default()).await
     }
 
     async fn on(schema: &str, engine: Arc<dyn Engine>, options: WorkerOptions) -> Self {
-        let ((tell, started), (tell_end, completed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let (schema, word) = (schema.to_owned(), Arc::new(Semaphore::new(0)));
+        let ((starts, started), (ends, completed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let (schema, permits) = (schema.to_owned(), Arc::new(Semaphore::new(0)));
         let shop =
-            Shop { schema: schema.clone(), started: tell, completed: tell_end, word: Arc::clone(&word) };
+            Shop { schema: schema.clone(), started: starts, completed: ends, permits: Arc::clone(&permits) };
         let handlers = Handlers::new(shop).handle(charge);
-        let worker = Worker::start(Arc::clone(&engine), handlers, options).await.expect("it starts");
+        let worker = Worker::start(Arc::clone(&engine), handlers, options).await.expect("the worker starts");
         let client = worker.client().clone();
-        Self { schema, engine, worker, client, started, completed, word }
+        Self { schema, engine, worker, client, started, completed, permits }
     }
 
     async fn put(&self, job: Charge) -> JobId {
-        self.client.enqueue(job).await.expect("it is taken").id
+        self.client.enqueue(job).await.expect("the job is accepted").id
     }
 
     async fn started(&mut self) -> Fence {
-        let told = tokio::time::timeout(PATIENCE, self.started.recv()).await;
-        told.expect("a handler starts").expect("handlers live")
+        let report = tokio::time::timeout(PATIENCE, self.started.recv()).await;
+        report.expect("a handler starts").expect("the worker still has its handlers")
     }
 
     async fn completed(&mut self) -> Settled {
-        let told = tokio::time::timeout(PATIENCE, self.completed.recv()).await;
-        told.expect("a handler comes to its end").expect("handlers live")
+        let report = tokio::time::timeout(PATIENCE, self.completed.recv()).await;
+        report.expect("a handler ends").expect("the worker still has its handlers")
     }
 
-    /// Runs one job to its end, in so many attempts. Gives where it is once the worker has told the store all it has to tell.
+    /// Runs one job to its end, in the given number of attempts. Returns its state once the worker has
+    /// settled everything.
     async fn run(&mut self, job: Charge, attempts: usize) -> (JobId, Phase) {
         let id = self.put(job).await;
         for _ in 0..attempts {
@@ -141,18 +144,18 @@ impl Till {
             assert_eq!(self.completed().await, Settled::Applied);
         }
         self.worker.drain().await;
-        assert!(self.started.try_recv().is_err(), "it did not run again");
+        assert!(self.started.try_recv().is_err(), "the job did not run again");
         (id, self.phase(id).await)
     }
 
     async fn phase(&self, id: JobId) -> Phase {
-        self.engine.job(id).await.expect("the server is up").expect("it is known").phase()
+        self.engine.job(id).await.expect("the server is up").expect("the job is known").phase()
     }
 
-    /// Which jobs have written something.
+    /// The jobs that have written a charge.
     async fn charges(&self) -> Vec<i64> {
         let text = format!("SELECT job FROM {}.charges ORDER BY job", self.schema);
-        let rows = session().await.query(&text, &[]).await.expect("it is there");
+        let rows = session().await.query(&text, &[]).await.expect("the table exists");
         rows.iter().map(|row| row.get(0)).collect()
     }
 
@@ -161,11 +164,13 @@ impl Till {
         attempts.into_iter().map(|attempt| attempt.ending).collect()
     }
 
-    /// Running, succeeded, retried and dead of the one queue.
+    /// The running jobs, and the totals of succeeded, retried and dead jobs, of the one queue.
     async fn counts(&self) -> (u64, u64, u64, u64) {
         let queues = self.engine.queues().await.expect("the server is up");
-        let used =
-            queues.into_iter().find(|status| status.spec.name.as_str() == "default").expect("it is there");
+        let used = queues
+            .into_iter()
+            .find(|status| status.spec.name.as_str() == "default")
+            .expect("the queue exists");
         (used.counts.running, used.totals.succeeded, used.totals.retried, used.totals.dead)
     }
 }
@@ -197,13 +202,13 @@ async fn if_the_handler_rolls_back_the_worker_settles_by_what_it_returns() {
     let mut till = Till::new().await;
     let (id, phase) = till.run(Charge::RollBack, 1).await;
     assert_eq!((phase, till.endings(id).await), (Phase::Succeeded, vec![AttemptEnding::Succeeded]));
-    assert!(till.charges().await.is_empty(), "its own writes are gone");
+    assert!(till.charges().await.is_empty(), "the writes of the handler are rolled back");
     assert_eq!(till.counts().await, (0, 1, 0, 0));
     let mut till = Till::new().await;
     let (id, phase) = till.run(Charge::RollBackAndFailOnce, 2).await;
     assert_eq!(phase, Phase::Succeeded);
     assert_eq!(till.endings(id).await, [AttemptEnding::Failed, AttemptEnding::Succeeded]);
-    assert_eq!(till.charges().await, [id.0], "the second attempt has written");
+    assert_eq!(till.charges().await, [id.0], "the writes of the second attempt are committed");
     assert_eq!(till.counts().await, (0, 1, 1, 0));
 }
 
@@ -219,7 +224,8 @@ async fn a_follow_up_that_is_put_in_by_the_transaction_that_ends_a_job_runs_afte
     assert_eq!(till.counts().await, (0, 2, 0, 0));
 }
 
-/// A worker that asks the store nothing while its one slot is taken, so that it does not learn that its claim is lost.
+/// A worker that sends nothing to the store while its one slot is taken, so that it does not learn that its
+/// claim is lost.
 async fn unaware(schema: &str) -> Till {
     let queues = QueueSpec::built_in().into_iter();
     let narrow = queues.map(|queue| QueueSpec { concurrency: 1, ..queue }).collect();
@@ -232,25 +238,27 @@ async fn a_handler_whose_claim_was_lost_meanwhile_is_told_so_and_ends_nothing() 
     let schema = other.schema.clone();
     other.worker.stop().await;
     let mut slow = unaware(&schema).await;
-    let id = slow.put(Charge::CommitWhenTold).await;
+    let id = slow.put(Charge::CommitWhenAllowed).await;
     let lost = slow.started().await;
-    let [worker] = &slow.engine.workers().await.expect("the server is up")[..] else { panic!("one works") };
-    // As when its silence is noticed: its job waits again, and another worker takes it.
+    let [worker] = &slow.engine.workers().await.expect("the server is up")[..] else {
+        panic!("expected one worker")
+    };
+    // As when its missing heartbeats are noticed: its job waits again, and another worker claims it.
     let elsewhere = crate::open(&schema);
     elsewhere.retire(worker.card.id).await.expect("the server is up");
     let mut quick = Till::on(&schema, elsewhere, WorkerOptions::default()).await;
     let held = quick.started().await;
     assert_eq!(held.job, id);
     assert_ne!(held.token, lost.token);
-    slow.word.add_permits(1);
+    slow.permits.add_permits(1);
     assert_eq!(slow.completed().await, Settled::ClaimLost);
-    assert_eq!(slow.phase(id).await, Phase::Running, "the other one runs it");
+    assert_eq!(slow.phase(id).await, Phase::Running, "the other worker runs it");
     assert!(slow.charges().await.is_empty());
-    quick.word.add_permits(1);
+    quick.permits.add_permits(1);
     assert_eq!(quick.completed().await, Settled::Applied);
     slow.worker.drain().await;
     quick.worker.drain().await;
     assert_eq!(quick.phase(id).await, Phase::Succeeded);
     assert_eq!(quick.charges().await, [id.0]);
-    assert_eq!(quick.counts().await, (0, 1, 0, 0), "it ended once");
+    assert_eq!(quick.counts().await, (0, 1, 0, 0), "the job ended once");
 }

@@ -1,4 +1,4 @@
-//! A key that somebody's open transaction holds keeps waiting only those who want it.
+//! A key that another session's open transaction holds delays only callers that enqueue with this key.
 
 use windlass::{EnqueueOutcome, WorkerOptions};
 use windlass_servers::postgres::Session;
@@ -13,7 +13,7 @@ async fn whoever_wants_a_key_that_is_held_keeps_nobody_without_a_key_waiting() {
     psql.run(&format!(
         r#"BEGIN; SELECT {schema}.enqueue('act', '"Succeed"', key => 'held', delay => '1 hour');"#
     ))
-    .expect("it is taken");
+    .expect("the job is accepted");
     let wanting: Vec<_> = (0..8)
         .map(|_| {
             let client = bench.client.clone();
@@ -21,14 +21,17 @@ async fn whoever_wants_a_key_that_is_held_keeps_nobody_without_a_key_waiting() {
         })
         .collect();
     for _ in 0..20 {
-        let placed = bench.client.enqueue(Act::Succeed).await.expect("nobody is in the way");
-        assert_eq!(placed.outcome, EnqueueOutcome::New);
+        let enqueued = bench.client.enqueue(Act::Succeed).await.expect("no lock is in the way");
+        assert_eq!(enqueued.outcome, EnqueueOutcome::New);
     }
-    assert!(wanting.iter().all(|caller| !caller.is_finished()), "they wait for the key, and nobody for them");
-    psql.run("COMMIT;").expect("it is stored");
+    assert!(
+        wanting.iter().all(|caller| !caller.is_finished()),
+        "expected these callers to wait for the key, and no caller to wait for them"
+    );
+    psql.run("COMMIT;").expect("the transaction is committed");
     for caller in wanting {
         assert_eq!(
-            caller.await.expect("no panic").expect("the key is free to look at").outcome,
+            caller.await.expect("no panic").expect("the key can be read").outcome,
             EnqueueOutcome::Duplicate
         );
     }

@@ -1,4 +1,4 @@
-//! What a worker with all five queues costs its server while there is nothing to do.
+//! The load of an idle worker with all five queues on its server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +10,11 @@ use windlass_servers::postgres::{Options, Server};
 
 use crate::bench::PATIENCE;
 
-/// A worker is watched for this long: longer than the polls of the three busiest queues, and than a heartbeat.
+/// How long a worker is observed: longer than the poll intervals of the three busiest queues, and than a
+/// heartbeat interval.
 const WATCHED: Duration = Duration::from_secs(25);
 
-/// By queue: its name, and the name of a type of it.
+/// For each queue: its name, and the name of a type of it.
 const QUEUES: [(&str, &str); 5] = [
     ("high", "errand_high"),
     ("default", "errand_default"),
@@ -22,15 +23,15 @@ const QUEUES: [(&str, &str); 5] = [
     ("bulk", "errand_bulk"),
 ];
 
-/// What looks for work, one way or another.
+/// The statements that scan for work.
 const POLLS: [&str; 4] = ["look", "look_ahead", "claim", "claim_suspect"];
-/// The heartbeat with what comes along with it, and the word that this worker waits.
-const SIGNS_OF_LIFE: [&str; 4] = ["extend", "asked_to_stop", "gates", "mark_waiting"];
+/// The heartbeat with the statements that accompany it, and the mark that this worker waits.
+const HEARTBEATS: [&str; 4] = ["extend", "asked_to_stop", "gates", "mark_waiting"];
 
-/// Maintenance asks no more often than this in a second, all its duties together.
+/// The maximum number of statements of maintenance per second, for all its duties together.
 const MAINTENANCE_A_SECOND: usize = 2;
 
-/// A job of one of the queues, which nobody enqueues.
+/// A job of one of the queues, which is never enqueued.
 #[derive(Debug, Serialize, Deserialize)]
 struct Errand<const QUEUE: usize>;
 
@@ -41,14 +42,14 @@ impl<const QUEUE: usize> JobType for Errand<QUEUE> {
 
 async fn run<const QUEUE: usize>(_: Errand<QUEUE>) {}
 
-/// The names of the statements in a part of a server's log. Each of ours begins with its name.
+/// The names of the statements in a part of a server's log. Each of our statements begins with its name.
 fn statements(log: &str) -> Vec<&str> {
-    let told = log.lines().filter_map(|line| line.split_once("LOG:  execute "));
-    let texts = told.filter_map(|(_, statement)| statement.split_once(": -- "));
+    let executed = log.lines().filter_map(|line| line.split_once("LOG:  execute "));
+    let texts = executed.filter_map(|(_, statement)| statement.split_once(": -- "));
     texts.filter_map(|(_, text)| Some(text.split_once(':')?.0)).collect()
 }
 
-/// Whether the pools have left it to the looks to find something, and the first round of maintenance is over.
+/// Whether the pools leave polling to the engine's scans, and the first round of maintenance is over.
 fn is_at_rest(log: &str) -> bool {
     let asked = statements(log);
     let polls: Vec<_> = asked.iter().filter(|name| POLLS.contains(name)).collect();
@@ -60,35 +61,36 @@ fn count(asked: &[String], names: &[&str]) -> usize {
     asked.iter().filter(|name| names.contains(&name.as_str())).count()
 }
 
-/// A server that writes down each statement, and a worker on it that has nothing to do.
+/// Starts a server that logs each statement, and a worker on it that has nothing to do.
 async fn idle_worker() -> (Server, Worker) {
     let settings = vec![("log_statement".to_owned(), "all".to_owned())];
-    let server = Server::start(&Options { fsync: false, settings, ..Options::default() }).expect("it starts");
+    let server =
+        Server::start(&Options { fsync: false, settings, ..Options::default() }).expect("the server starts");
     let engine = PostgresEngine::connect(&server.url(), PostgresOptions::default()).await;
     let engine = Arc::new(engine.expect("the server is up"));
     let handlers = Handlers::new(()).handle(run::<0>).handle(run::<1>).handle(run::<2>).handle(run::<3>);
     let handlers = handlers.handle(run::<4>);
-    let worker = Worker::start(engine, handlers, WorkerOptions::default()).await.expect("it starts");
-    // What waits in a queue that is paused is not to be had, and costs nothing either.
-    let (client, low) = (worker.client(), "low".parse().expect("a plain name"));
+    let worker = Worker::start(engine, handlers, WorkerOptions::default()).await.expect("the worker starts");
+    // A job in a paused queue cannot be claimed, and must cost nothing either.
+    let (client, low) = (worker.client(), "low".parse().expect("a valid name"));
     client.engine().pause(&low, None, None).await.expect("the server is up");
-    client.enqueue(Errand::<3>).await.expect("it is taken");
+    client.enqueue(Errand::<3>).await.expect("the job is accepted");
     let start = Instant::now();
     while !is_at_rest(&server.log()) {
-        assert!(start.elapsed() < PATIENCE, "expected it to look for work, and for nothing else");
-        // may sleep: the server tells nobody what it was asked.
+        assert!(start.elapsed() < PATIENCE, "expected the worker to come to rest, with scans for work only");
+        // may sleep: no notification reports which statements the server has executed.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     (server, worker)
 }
 
-/// What an idle worker asks, and for how many seconds it was watched.
+/// The statements of an idle worker, and for how many seconds it was observed.
 async fn asked_while_idle(server: &Server) -> (Vec<String>, usize) {
     let (before, start) = (server.log().len(), Instant::now());
-    // may sleep: this is how long it is watched.
+    // may sleep: this is how long it is observed.
     tokio::time::sleep(WATCHED).await;
     let asked = statements(&server.log()[before..]).into_iter().map(str::to_owned).collect();
-    (asked, usize::try_from(start.elapsed().as_secs()).expect("not long"))
+    (asked, usize::try_from(start.elapsed().as_secs()).expect("the time is short"))
 }
 
 #[tokio::test]
@@ -97,13 +99,16 @@ async fn an_idle_worker_of_five_queues_polls_at_most_once_a_second_and_says_that
     let (asked, seconds) = asked_while_idle(&server).await;
     let polls = count(&asked, &POLLS);
     assert!((1..=seconds + 1).contains(&polls), "{seconds} s: {asked:?}");
-    let signs = count(&asked, &SIGNS_OF_LIFE);
+    let signs = count(&asked, &HEARTBEATS);
     assert!((1..=seconds / 2).contains(&signs), "{seconds} s: {asked:?}");
     let beats = count(&asked, &["extend"]);
-    assert!(beats <= seconds / 10 + 1, "{beats} to say that it lives in {seconds} s: {asked:?}");
+    assert!(beats <= seconds / 10 + 1, "{beats} heartbeats in {seconds} s: {asked:?}");
     let leases = count(&asked, &["take_leases", "renew_leases", "release_leases"]);
-    assert!((1..=seconds).contains(&leases), "{leases} about leases in {seconds} s: {asked:?}");
-    // Maintenance is not polling, and has a price of its own.
+    assert!((1..=seconds).contains(&leases), "{leases} statements about leases in {seconds} s: {asked:?}");
+    // Maintenance is not polling, and has its own limit.
     let maintenance = asked.len() - polls - signs;
-    assert!(maintenance <= seconds * MAINTENANCE_A_SECOND, "{maintenance} in {seconds} s: {asked:?}");
+    assert!(
+        maintenance <= seconds * MAINTENANCE_A_SECOND,
+        "{maintenance} statements of maintenance in {seconds} s: {asked:?}"
+    );
 }

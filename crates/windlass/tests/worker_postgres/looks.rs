@@ -1,4 +1,4 @@
-//! What others do is found by the engine's own look, with no notification and no poll.
+//! The engine's own scan finds the effects of other processes, without a notification and without polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const SOON: Duration = Duration::from_millis(50);
 
 fn default_queue() -> QueueName {
-    QueueName::parse("default").expect("a plain name")
+    QueueName::parse("default").expect("a valid name")
 }
 
-/// A worker that hears nothing and does not poll within an hour: only the engine looks.
-async fn worker_that_only_looks(schema: &str) -> Bench {
+/// A worker that receives no notification and does not poll within an hour: only the engine scans.
+async fn worker_that_only_scans(schema: &str) -> Bench {
     worker_at(&crate::url(), schema, Periods::default().answer_within).await
 }
 
@@ -53,21 +53,22 @@ async fn a_request_to_stop_of_which_no_notification_comes_is_brought_by_a_heartb
 
 fn put(psql: &mut Session, schema: &str, delay: &str) -> JobId {
     let put = format!(r#"SELECT {schema}.enqueue('act', '"Succeed"', delay => '{delay}');"#);
-    JobId(psql.run(&put).expect("it is taken").parse().expect("a number"))
+    JobId(psql.run(&put).expect("the job is accepted").parse().expect("a number"))
 }
 
 #[tokio::test]
 async fn a_job_and_then_a_suspect_that_other_processes_leave_are_found_by_the_look() {
     let schema = crate::fresh_schema();
-    let mut bench = worker_that_only_looks(&schema).await;
+    let mut bench = worker_that_only_scans(&schema).await;
     let mut psql = Session::start(&crate::url()).expect("psql starts");
     let id = put(&mut psql, &schema, "0 seconds");
     assert_eq!(bench.started().await, (id, 1));
     bench.until(id, Phase::Succeeded).await;
     let id = put(&mut psql, &schema, "1 hour");
-    // As a rescue leaves it whose process dies before it can tell anybody.
+    // The row as a rescue leaves it whose process dies before it can send the notification.
     let left = "SET gate = 'suspect', crashes = 1, attempts = 1, scheduled_at = now()";
-    psql.run(&format!("UPDATE {schema}.delayed_jobs {left} WHERE id = {};", id.0)).expect("it is changed");
+    psql.run(&format!("UPDATE {schema}.delayed_jobs {left} WHERE id = {};", id.0))
+        .expect("the row is changed");
     assert_eq!(bench.started().await, (id, 2));
     bench.until(id, Phase::Succeeded).await;
 }
@@ -75,25 +76,28 @@ async fn a_job_and_then_a_suspect_that_other_processes_leave_are_found_by_the_lo
 #[tokio::test]
 async fn a_queue_that_another_process_resumes_is_found_by_the_look() {
     let schema = crate::fresh_schema();
-    let mut bench = worker_that_only_looks(&schema).await;
+    let mut bench = worker_that_only_scans(&schema).await;
     let elsewhere = crate::open(&schema);
-    elsewhere.pause(&default_queue(), None, None).await.expect("it is paused");
+    elsewhere.pause(&default_queue(), None, None).await.expect("the queue is paused");
     let knows = bench.engine.queues().await.expect("the server is up");
-    assert!(knows.iter().any(|queue| queue.pause.is_some()), "the worker's engine knows of it");
+    assert!(knows.iter().any(|queue| queue.pause.is_some()), "the worker's engine knows of the pause");
     let mut psql = Session::start(&crate::url()).expect("psql starts");
     let id = put(&mut psql, &schema, "0 seconds");
-    elsewhere.resume(&default_queue()).await.expect("it is resumed");
+    elsewhere.resume(&default_queue()).await.expect("the queue is resumed");
     assert_eq!(bench.started().await, (id, 1));
 }
 
 #[tokio::test]
 async fn a_queue_that_another_process_gives_a_type_is_looked_at_as_before() {
     let schema = crate::fresh_schema();
-    let mut bench = worker_that_only_looks(&schema).await;
+    let mut bench = worker_that_only_scans(&schema).await;
     let elsewhere = crate::open(&schema);
-    let new = TypeSpec::new(TypeName::parse("theirs").expect("a plain name"), default_queue());
-    elsewhere.declare(Declaration { queues: Vec::new(), types: vec![new] }).await.expect("it is declared");
-    // Whoever of this process reads it first, all others have to learn of it.
+    let new = TypeSpec::new(TypeName::parse("theirs").expect("a valid name"), default_queue());
+    elsewhere
+        .declare(Declaration { queues: Vec::new(), types: vec![new] })
+        .await
+        .expect("the type is declared");
+    // Whichever part of this process reads the type first, all others must learn of it.
     bench.engine.queues().await.expect("the server is up");
     let mut psql = Session::start(&crate::url()).expect("psql starts");
     let id = put(&mut psql, &schema, "0 seconds");
@@ -102,15 +106,15 @@ async fn a_queue_that_another_process_gives_a_type_is_looked_at_as_before() {
 
 #[tokio::test]
 async fn a_look_that_got_no_answer_is_soon_followed_by_another() {
-    let server = Server::start(&Options { fsync: false, ..Options::default() }).expect("it starts");
+    let server = Server::start(&Options { fsync: false, ..Options::default() }).expect("the server starts");
     let answer_within = Duration::from_secs(1);
     let mut bench = worker_at(&server.url(), "windlass", answer_within).await;
-    server.freeze().expect("it is there");
-    // The look that is under way is given up before the second of these, as they are.
+    server.freeze().expect("the server exists");
+    // The scan that is under way times out before the second of these calls, as they do.
     for _ in 0..2 {
-        bench.engine.workers().await.expect_err("nobody answers");
+        bench.engine.workers().await.expect_err("the frozen server does not answer");
     }
-    server.thaw().expect("it is there");
+    server.thaw().expect("the server exists");
     let mut psql = Session::start(&server.url()).expect("psql starts");
     let id = put(&mut psql, "windlass", "0 seconds");
     assert_eq!(bench.started().await, (id, 1));
@@ -119,12 +123,15 @@ async fn a_look_that_got_no_answer_is_soon_followed_by_another() {
 #[tokio::test]
 async fn a_queue_that_another_process_gives_more_slots_has_them_soon() {
     let schema = crate::fresh_schema();
-    let mut bench = worker_that_only_looks(&schema).await;
+    let mut bench = worker_that_only_scans(&schema).await;
     let elsewhere = crate::open(&schema);
     bench.put(Act::IgnoreEverything).await;
     bench.started().await;
     let next = bench.put(Act::Succeed).await;
     let roomy = QueueSpec { concurrency: 2, ..QueueSpec::new(default_queue()) };
-    elsewhere.declare(Declaration { queues: vec![roomy], types: Vec::new() }).await.expect("it is declared");
+    elsewhere
+        .declare(Declaration { queues: vec![roomy], types: Vec::new() })
+        .await
+        .expect("the queue is declared");
     assert_eq!(bench.started().await, (next, 1));
 }

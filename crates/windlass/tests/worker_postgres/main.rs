@@ -1,4 +1,4 @@
-//! The tests of a worker once more, on PostgreSQL, and what other programs do beside it.
+//! The tests of a worker again, on PostgreSQL, and tests of other programs on the same schema.
 
 use std::sync::Arc;
 
@@ -41,20 +41,20 @@ mod idle;
 mod looks;
 mod shared_duties;
 
-/// An engine for one test, in a schema of its own.
+/// Creates an engine for one test, in a separate schema.
 fn fresh_engine() -> Arc<dyn Engine> {
     open(&fresh_schema())
 }
 
-/// An engine in a schema, which others may have, too.
+/// Opens an engine in a schema, which other engines may use, too.
 fn open(schema: &str) -> Arc<dyn Engine> {
     let options = PostgresOptions { schema: schema.to_owned(), ..PostgresOptions::default() };
-    // The caller is inside a runtime already, and this one has to be waited for.
+    // The caller is inside a runtime already, and must wait for this one.
     let opened = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(PostgresEngine::connect(&url(), options)).expect("the server is up")
     });
-    Arc::new(opened.join().expect("it opens"))
+    Arc::new(opened.join().expect("the engine opens"))
 }
 
 fn url() -> String {

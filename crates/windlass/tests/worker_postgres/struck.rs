@@ -1,4 +1,4 @@
-//! What the tests of faults strike: a server of its own, with fsync on.
+//! The server of the fault tests: a separate one, with fsync on.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_servers::postgres::Options;
 pub(crate) use windlass_servers::postgres::Server;
 
 pub(crate) fn start() -> Server {
-    Server::start(&Options::default()).expect("it starts")
+    Server::start(&Options::default()).expect("the server starts")
 }
 
 pub(crate) async fn open(url: &str) -> Arc<dyn Engine> {

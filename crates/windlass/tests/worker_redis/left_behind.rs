@@ -1,4 +1,4 @@
-//! A process dies while jobs wait behind its gates: another one looks after them.
+//! A process dies while jobs wait behind its gates: another process opens them.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::bench::{Act, Bench};
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn act_type() -> Vec<TypeName> {
-    vec![TypeName::parse("act").expect("it is a name")]
+    vec![TypeName::parse("act").expect("the name is valid")]
 }
 
 fn shop() -> BreakerName {
-    BreakerName::parse("shop").expect("it is a name")
+    BreakerName::parse("shop").expect("the name is valid")
 }
 
-/// Opens for an hour after one failure.
+/// A breaker that opens for an hour after one failure.
 fn with_breaker() -> LimitOptions {
     let options =
         BreakerOptions { failures_in_a_row: Some(1), open_cooldown: HOUR, ..BreakerOptions::default() };
@@ -30,13 +30,13 @@ fn with_breaker() -> LimitOptions {
 }
 
 fn with_rate(limit: RateLimit) -> LimitOptions {
-    let name = LimitName::parse("acts").expect("it is a name");
+    let name = LimitName::parse("acts").expect("the name is valid");
     let spec = RateLimitSpec { name, limit, scope: LimitScope::Store, at: LimitAt::Run, types: act_type() };
     LimitOptions { rate_limits: vec![spec], ..LimitOptions::default() }
 }
 
-/// A process that puts these jobs in, sees the first end or wait and the others wait, and dies without a word: what it
-/// had under way is dropped where it is.
+/// A process that enqueues these jobs and dies suddenly while they wait: its calls under way are dropped.
+/// Before that, the first job has ended or waits, and the others wait.
 fn dies_while_jobs_wait(namespace: &str, limits: LimitOptions, first: Act) -> Vec<JobId> {
     let namespace = namespace.to_owned();
     let process = std::thread::spawn(move || {
@@ -61,7 +61,7 @@ fn dies_while_jobs_wait(namespace: &str, limits: LimitOptions, first: Act) -> Ve
         std::mem::forget(bench);
         jobs
     });
-    process.join().expect("it did what it should until it died")
+    process.join().expect("the process reached its end")
 }
 
 #[tokio::test]
@@ -70,7 +70,8 @@ async fn jobs_that_a_process_left_behind_a_breaker_go_on_in_another() {
     let jobs = dies_while_jobs_wait(&namespace, with_breaker(), Act::FailTimes(1));
     let options = WorkerOptions { limits: with_breaker(), ..WorkerOptions::default() };
     let other = Bench::on(crate::open(&namespace), options).await;
-    // Whoever closes a breaker like this opens no gate: that is left to those who look for jobs behind gates.
+    // This way of closing a breaker opens no gate: the duty that polls for jobs behind gates has to open
+    // it.
     change_breaker(&other.engine, &shop(), &BreakerEvent::Close).await.expect("the server is up");
     for job in jobs {
         other.until(job, Phase::Succeeded).await;
@@ -80,7 +81,8 @@ async fn jobs_that_a_process_left_behind_a_breaker_go_on_in_another() {
 #[tokio::test]
 async fn jobs_that_a_process_left_behind_a_rate_limit_go_on_in_another() {
     let namespace = crate::fresh_namespace();
-    // The process dies while jobs wait, however busy the machine is, and the other waits for nothing.
+    // The process dies while jobs wait, however busy the machine is, and the other process waits for
+    // nothing.
     let limit = |per| RateLimit { burst: 1, ..RateLimit::new(1, per) };
     let slow = limit(Duration::from_secs(3_600));
     let jobs = dies_while_jobs_wait(&namespace, with_rate(slow), Act::Succeed);

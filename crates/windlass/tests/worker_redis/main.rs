@@ -1,4 +1,4 @@
-//! The tests of a worker once more, on Redis, and what other processes do beside it.
+//! The tests of a worker again, on Redis, and tests of other processes on the same namespace.
 
 use std::sync::Arc;
 
@@ -42,20 +42,20 @@ mod full_disk;
 mod left_behind;
 mod forgetful_store;
 
-/// An engine for one test, in a namespace of its own.
+/// Creates an engine for one test, in a separate namespace.
 fn fresh_engine() -> Arc<dyn Engine> {
     open(&fresh_namespace())
 }
 
-/// An engine in a namespace, which others may have, too.
+/// Opens an engine in a namespace, which other engines may use, too.
 fn open(namespace: &str) -> Arc<dyn Engine> {
     let options = RedisOptions { namespace: namespace.to_owned(), ..RedisOptions::default() };
-    // The caller is inside a runtime already, and this one has to be waited for.
+    // The caller is inside a runtime already, and must wait for this one.
     let opened = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(RedisEngine::connect(&url(), options)).expect("the server is up")
     });
-    Arc::new(opened.join().expect("it opens"))
+    Arc::new(opened.join().expect("the engine opens"))
 }
 
 fn url() -> String {

@@ -1,4 +1,4 @@
-//! What the tests of faults strike: a server of its own, which syncs each write before it answers.
+//! The server of the fault tests: a separate one, which syncs each write before it answers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ pub(crate) use windlass_servers::redis::Server;
 
 pub(crate) fn start() -> Server {
     let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
-    Server::start(&Options { settings, ..Options::default() }).expect("it starts")
+    Server::start(&Options { settings, ..Options::default() }).expect("the server starts")
 }
 
 pub(crate) async fn open(url: &str) -> Arc<dyn Engine> {

@@ -1,4 +1,4 @@
-//! A file that can be read and not written for longer than any lease.
+//! A file that can be read but not written, for longer than any lease.
 
 use std::sync::Arc;
 use std::time::Duration;

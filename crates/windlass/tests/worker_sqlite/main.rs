@@ -1,4 +1,4 @@
-//! The tests of a worker once more, on SQLite.
+//! The tests of a worker again, on SQLite.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,22 +38,22 @@ mod full_disk;
 mod damaged_schedules;
 mod damaged_triggers;
 
-/// An engine for one test, on a file of its own.
+/// Creates an engine for one test, on a separate file.
 fn fresh_engine() -> Arc<dyn Engine> {
     open(&fresh_file())
 }
 
-/// An engine on a file, which others may have, too.
+/// Opens an engine on a file, which other engines may use, too.
 fn open(file: &Path) -> Arc<dyn Engine> {
     Arc::new(SqliteEngine::open(file, SqliteOptions::default()).expect("the file opens"))
 }
 
-/// A file for one test, below the build's directory.
+/// Creates the path of a file for one test, below the build's directory.
 fn fresh_file() -> PathBuf {
     static FILES: AtomicU32 = AtomicU32::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let dir =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("worker-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("the build's directory can be written to");
+    std::fs::create_dir_all(&dir).expect("the build's directory is writable");
     dir.join("jobs.db")
 }

@@ -1,4 +1,4 @@
-//! What another process does on the same file reaches a running worker.
+//! The acts of another process on the same file reach a running worker.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use windlass::types::job::Phase;
 
 use crate::bench::{Act, Bench};
 
-/// A heartbeat would bring it too, but not while this test has patience.
+/// A heartbeat interval so long that no heartbeat can report the cancel during this test.
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn a_cancel_from_another_process_reaches_the_handler_long_before_the_next_
     let options = WorkerOptions { heartbeat_every: HOUR / 2, lease: HOUR, ..WorkerOptions::default() };
     let mut bench = Bench::on(crate::open(&file), options).await;
     let elsewhere = crate::open(&file);
-    // One after another: what makes the first one fast must not make the next ones slow.
+    // Three in a row: what makes the first one fast must not make the next ones slow.
     for _ in 0..3 {
         let id = bench.put(Act::WaitForCancel).await;
         bench.started().await;

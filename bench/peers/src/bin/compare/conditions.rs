@@ -1,9 +1,9 @@
-//! Under which conditions it was measured: without them a figure says nothing.
+//! The conditions of the measurements: without them a figure says nothing.
 
 use anyhow::Context as _;
 use sqlx::{Connection as _, PgConnection};
 
-/// What changes the figures most.
+/// The settings that change the figures most.
 const SETTINGS: [&str; 7] = [
     "shared_buffers",
     "max_wal_size",
@@ -14,7 +14,7 @@ const SETTINGS: [&str; 7] = [
     "max_connections",
 ];
 
-/// The machine, the server and the day, in a few lines.
+/// The date, the machine and the server, in one line.
 pub(crate) async fn conditions(server: &str) -> anyhow::Result<String> {
     let mut connection = PgConnection::connect(server).await.context("connecting to the server")?;
     let date = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')";
@@ -36,7 +36,7 @@ async fn setting(connection: &mut PgConnection, name: &str) -> anyhow::Result<St
     Ok(sqlx::query_scalar("SELECT current_setting($1)").bind(name).fetch_one(connection).await?)
 }
 
-/// Where the system tells.
+/// The name of the processor, where the system reports it.
 fn processor() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;

@@ -1,5 +1,5 @@
-//! `compare FILE`: what several runs of `peers --json` and `windlass bench --json` wrote, as one table with the
-//! conditions. `cargo xtask peers` calls it.
+//! `compare FILE`: prints the output of several runs of `peers --json` and `windlass bench --json` as one
+//! table with the conditions. `cargo xtask peers` calls it.
 
 use std::process::ExitCode;
 

@@ -1,12 +1,12 @@
-//! Reads what was measured: JSON objects, one after another, of peers and of Windlass.
+//! Reads the measurements: JSON objects of peers and of Windlass, one after another.
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Deserializer, Value};
 
-/// How Windlass is called in tables.
+/// The name of Windlass in tables.
 pub(crate) const WINDLASS: &str = "windlass";
 
-/// One thing that is compared, and where it stands: in which scenario, under which key.
+/// A compared figure, with its scenario and its key in the output of each side.
 #[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) title: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Figure {
     of_windlass: (&'static str, &'static str),
 }
 
-/// In the order of a job's way. What `windlass bench --json` calls them is in the last column.
+/// The figures, in the order of a job's path. The last column has their names in `windlass bench --json`.
 pub(crate) const FIGURES: [Figure; 7] = [
     figure("enqueue, one by one", "/s", ("enqueue1", "jobs_per_second"), ("enqueue", "single_per_second")),
     figure("enqueue in bulk", "/s", ("bulk", "jobs_per_second"), ("enqueue", "bulk_per_second")),
@@ -40,41 +40,42 @@ const fn figure(
     Figure { title, unit, of_a_peer, of_windlass }
 }
 
-/// What one run of one scenario gave.
+/// The result of one run of one scenario.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// Name and version.
+    /// The name and the version of the queue.
     pub(crate) who: String,
     pub(crate) scenario: String,
     values: Value,
 }
 
 impl Reading {
-    /// The figure, if this reading has it.
+    /// The value of the figure, if this reading has it.
     pub(crate) fn value(&self, figure: &Figure) -> Option<f64> {
         let (scenario, key) = if self.who == WINDLASS { figure.of_windlass } else { figure.of_a_peer };
         (self.scenario == scenario).then(|| self.values[key].as_f64())?
     }
 
-    /// How many jobs were there to drain, if this is a drain that says so.
+    /// The number of jobs to drain, if this is a drain that reports it.
     pub(crate) fn drained(&self) -> Option<f64> {
         (self.scenario == "drain").then(|| self.values["jobs"].as_f64())?
     }
 
-    /// The time was up before the work was done.
+    /// Whether the time limit was reached before the work was done.
     pub(crate) fn is_capped(&self) -> bool {
         self.values["capped"] == true
     }
 
-    /// What makes one doubt the figure, in words.
+    /// The reasons to doubt the figure, in words.
     pub(crate) fn faults(&self) -> Vec<String> {
         let count = |key: &str| self.values[key].as_u64().filter(|count| *count > 0);
-        let told = |text: &str, count: u64| format!("{}, {}: {count} {text}", self.who, self.scenario);
+        let warning = |text: &str, count: u64| format!("{}, {}: {count} {text}", self.who, self.scenario);
         let unsettled = if self.is_capped() { None } else { count("unsettled") };
         let faults = [
-            count("ran_twice").map(|count| told("jobs ran twice", count)),
-            count("missed").map(|count| told("jobs were not picked up in time", count)),
-            unsettled.map(|count| told("jobs ran, but were not settled when the worker had stopped", count)),
+            count("ran_twice").map(|count| warning("jobs ran twice", count)),
+            count("missed").map(|count| warning("jobs were not picked up in time", count)),
+            unsettled
+                .map(|count| warning("jobs ran, but were not settled when the worker had stopped", count)),
         ];
         faults.into_iter().flatten().collect()
     }
@@ -86,18 +87,19 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Vec<Reading>> {
     for value in Deserializer::from_str(text).into_iter::<Value>() {
         readings.extend(readings_of(&value?)?);
     }
-    ensure!(!readings.is_empty(), "expected what was measured, got nothing");
+    ensure!(!readings.is_empty(), "expected measurements, got nothing");
     Ok(readings)
 }
 
-/// A peer writes one object for each scenario; Windlass writes one with a list of them.
+/// The readings in one object. A peer writes one object for each scenario; Windlass writes one object with
+/// a list of scenarios.
 fn readings_of(value: &Value) -> anyhow::Result<Vec<Reading>> {
     if let Some(peer) = value["peer"].as_str() {
         let version = value["version"].as_str().unwrap_or("of unknown version");
         return Ok(vec![reading(format!("{peer} {version}"), &value["scenario"], value)?]);
     }
     let Some(scenarios) = value["scenarios"].as_array() else {
-        bail!("expected an object with `peer`, or one of Windlass with `scenarios`, got {value}");
+        bail!("expected an object with `peer`, or an object of Windlass with `scenarios`, got {value}");
     };
     scenarios.iter().map(|scenario| reading(WINDLASS.to_owned(), &scenario["name"], scenario)).collect()
 }

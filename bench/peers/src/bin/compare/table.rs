@@ -2,7 +2,7 @@
 
 use crate::readings::{FIGURES, Figure, Reading, WINDLASS};
 
-/// A table as Markdown has it, with what must be known to read it.
+/// A Markdown table, with the explanations that its reader needs.
 pub(crate) fn table(readings: &[Reading]) -> String {
     let queues = queues_of(readings);
     let mut lines = vec![header(&queues), format!("|---|{}", "---|".repeat(columns(&queues)))];
@@ -10,17 +10,18 @@ pub(crate) fn table(readings: &[Reading]) -> String {
     lines.push(String::new());
     lines.push(amounts(readings));
     lines.push(
-        "median (lowest–highest); * a run hit its time cap, and its rate is that of the part done".to_owned(),
+        "median (lowest–highest); * a run reached its time limit, and its rate is that of the finished jobs"
+            .to_owned(),
     );
     lines.push(
-        "ratio: the peer's figure by that of Windlass; above 1, rates are better and times are worse"
+        "ratio: the peer's figure divided by that of Windlass; above 1, rates are better and times are worse"
             .to_owned(),
     );
     lines.extend(faults(readings));
     lines.join("\n")
 }
 
-/// Windlass first, then the peers as they came.
+/// The queues of the table: Windlass first, then the peers in the order of the readings.
 fn queues_of(readings: &[Reading]) -> Vec<&str> {
     let mut queues: Vec<&str> = Vec::new();
     for reading in readings {
@@ -32,7 +33,7 @@ fn queues_of(readings: &[Reading]) -> Vec<&str> {
     queues
 }
 
-/// Windlass has no ratio to itself.
+/// The number of columns. Windlass has no ratio to itself.
 fn columns(queues: &[&str]) -> usize {
     queues.iter().map(|queue| if *queue == WINDLASS { 1 } else { 2 }).sum()
 }
@@ -88,13 +89,13 @@ impl Summary {
     }
 }
 
-/// Of sorted values. An even number of runs has two in the middle; their mean is the median.
+/// The median of sorted values. An even number of values has two in the middle; their mean is the median.
 fn median(values: &[f64]) -> Option<f64> {
     let middle = values.get(values.len() / 2)?;
     if values.len() % 2 == 1 { Some(*middle) } else { Some((values[values.len() / 2 - 1] + middle) / 2.0) }
 }
 
-/// Three digits that mean something, with commas for thousands.
+/// A number with at least three significant digits, and with commas for thousands.
 fn number(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.2}");
@@ -108,14 +109,14 @@ fn number(value: f64) -> String {
     shown.collect()
 }
 
-/// How often was measured, and how much was drained.
+/// The number of runs, and the number of drained jobs.
 fn amounts(readings: &[Reading]) -> String {
     let first =
         |reading: &&Reading| reading.who == readings[0].who && reading.scenario == readings[0].scenario;
     let runs = readings.iter().filter(first).count();
     let drained =
         readings.iter().find_map(Reading::drained).map(|jobs| format!(", drains of {} jobs", number(jobs)));
-    format!("{runs} runs, everybody in turn{}", drained.unwrap_or_default())
+    format!("{runs} runs, all queues in turn{}", drained.unwrap_or_default())
 }
 
 fn faults(readings: &[Reading]) -> Vec<String> {
@@ -151,7 +152,7 @@ mod tests {
         let row = "| drain | 40,000/s (40,000–40,000) | 20,000/s (10,000–30,000) | 0.50 |";
         assert!(table.contains(row), "{table}");
         assert!(table.contains("no job ran twice"), "{table}");
-        assert!(table.contains("3 runs, everybody in turn, drains of 5,000 jobs"), "{table}");
+        assert!(table.contains("3 runs, all queues in turn, drains of 5,000 jobs"), "{table}");
     }
 
     #[test]

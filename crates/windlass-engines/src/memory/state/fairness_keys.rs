@@ -1,8 +1,9 @@
-//! Lines by fairness key: the waiting jobs of one type and priority that have a fairness key, for claims that take turns.
+//! Waiting jobs by fairness key: the jobs of one type and priority that have a fairness key, for claims
+//! that take turns.
 //!
-//! Which lines have something due follows the clock as the lanes' counts do: a line moves from `later` to `due` once its first
-//! job has fallen due, and back when a claim finds that it has not. So millions of fairness keys that lie in the future cost a claim
-//! nothing.
+//! Which fairness keys have a due job follows the clock as the counts of ready jobs do: a key moves from
+//! `later` to `due` once its first job has fallen due, and back when a claim finds that it has not. So
+//! millions of fairness keys whose jobs are due in the future cost a claim nothing.
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 
@@ -15,12 +16,12 @@ use super::lanes::{Turn, span};
 
 #[derive(Debug, Default)]
 pub(crate) struct FairnessKeys {
-    /// All of them, whatever their fairness key.
+    /// All jobs, whatever their fairness key.
     all: BTreeSet<Turn>,
     lines: BTreeMap<FairnessKey, BTreeSet<Turn>>,
-    /// Lines whose first job may be due.
+    /// Fairness keys whose first job may be due.
     due: BTreeSet<Line>,
-    /// The others, by when their first job falls due.
+    /// The other fairness keys, by when their first job falls due.
     later: BTreeSet<(Timestamp, FairnessKey)>,
 }
 
@@ -39,7 +40,7 @@ impl FairnessKeys {
         self.change(fairness_key, |line| _ = line.remove(&turn));
     }
 
-    /// Changes a line and keeps its place among those that fall due later.
+    /// Changes the jobs of a fairness key and updates its entry in `later`.
     fn change(&mut self, fairness_key: &FairnessKey, change: impl FnOnce(&mut BTreeSet<Turn>)) {
         let line = self.lines.entry(fairness_key.clone()).or_default();
         let before = first_due(line);
@@ -59,8 +60,8 @@ impl FairnessKeys {
         }
     }
 
-    /// The first lines by turns that have something due, at most so many.
-    pub(crate) fn due_lines(&mut self, cursor: &Cursor, until: Timestamp, most: usize) -> Vec<Line> {
+    /// Lists the next fairness keys by turns that have a due job, at most `most`.
+    pub(crate) fn due_keys(&mut self, cursor: &Cursor, until: Timestamp, most: usize) -> Vec<Line> {
         self.let_fall_due(until);
         if most == 0 {
             return Vec::new();
@@ -90,7 +91,7 @@ impl FairnessKeys {
         }
     }
 
-    /// The jobs of a line in a part of the claim's order.
+    /// Lists the jobs of a fairness key in one range of the claim's order.
     pub(crate) fn range(
         &self,
         fairness_key: &FairnessKey,
@@ -120,7 +121,7 @@ mod tests {
     }
 
     fn due(fairness_keys: &mut FairnessKeys, until: i64) -> Vec<String> {
-        let lines = fairness_keys.due_lines(&Cursor::default(), at(until), 10);
+        let lines = fairness_keys.due_keys(&Cursor::default(), at(until), 10);
         lines.into_iter().flatten().map(String::from).collect()
     }
 
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(due(&mut fairness_keys, 50), ["a", "b"]);
         assert_eq!(due(&mut fairness_keys, 20), Vec::<String>::new(), "a clock that went back");
         fairness_keys.insert(&fairness_key("a"), (at(1), JobId(4)));
-        assert_eq!(due(&mut fairness_keys, 20), ["a"], "one came in before the first");
+        assert_eq!(due(&mut fairness_keys, 20), ["a"], "a job was enqueued before the first");
     }
 
     #[test]
@@ -146,7 +147,7 @@ mod tests {
         for (n, name) in (1..).zip(["a", "b", "c"]) {
             fairness_keys.insert(&fairness_key(name), (at(10), JobId(n)));
         }
-        let mut count = |most| fairness_keys.due_lines(&Cursor::default(), at(10), most).len();
+        let mut count = |most| fairness_keys.due_keys(&Cursor::default(), at(10), most).len();
         assert_eq!([count(0), count(1), count(2), count(9)], [0, 1, 2, 3]);
     }
 

@@ -1,4 +1,4 @@
-//! Groups: what is left of the jobs that carry a name, for drains.
+//! Groups: the unfinished jobs that carry a name, for completion triggers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,20 +10,20 @@ use windlass_core::triggers::rules::could_run;
 
 use super::lanes::Turn;
 
-/// There is a row as long as a job of the group has not ended.
+/// The groups. A group has a row as long as a job of it has not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(HashMap<GroupName, GroupRow>);
 
 #[derive(Debug, Default)]
 pub(crate) struct GroupRow {
-    /// Jobs that wait and could run once they are due.
+    /// Waiting jobs that could run once they are due.
     waiting: BTreeSet<Turn>,
     pub(crate) running: u64,
     pub(crate) unfinished: u64,
 }
 
 impl GroupRow {
-    /// When the first of those is due that could run then.
+    /// Returns when the first of the jobs falls due that could run then.
     pub(crate) fn first_due(&self) -> Option<Timestamp> {
         self.waiting.first().map(|(due, _)| *due)
     }
@@ -49,7 +49,7 @@ impl Groups {
     }
 
     pub(super) fn enter_waiting(&mut self, job: &Job, gate: Option<&Gate>) {
-        // At its own due time: what could run then could run later, too.
+        // At its own due time: a job that could run then could run later, too.
         if could_run(gate, job.due, job.due)
             && let Some(row) = self.row(job)
         {

@@ -1,8 +1,8 @@
-//! Which job comes next, and how many are where. Nothing here is the truth: all of it follows from the rows,
-//! and saves looking at them.
+//! Indexes: which job comes next, and how many jobs are in each state. They are no source of truth: all of
+//! them follow from the rows, and save reading the rows.
 //!
 //! Waiting jobs are sorted by type rather than by queue: a claim names the types it can run, and must not
-//! pay for a mountain of jobs of other types in the same queue. A type belongs to one queue for good.
+//! pay for a million jobs of other types in the same queue. A type belongs to one queue for good.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -24,11 +24,11 @@ use super::groups::{GroupRow, Groups};
 use super::lanes::{Lanes, Turn, last_at};
 use super::{JobRow, Stage};
 
-/// Where a type's row is. Types are never forgotten, so the place stays.
+/// The position of a type's row. Types are never deleted, so the position stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TypeAt(usize);
 
-/// Where a queue's row is.
+/// The position of a queue's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct QueueAt(usize);
 
@@ -38,9 +38,9 @@ pub(crate) struct Index {
     types: Vec<TypeRow>,
     queue_at: HashMap<QueueName, QueueAt>,
     type_at: HashMap<TypeName, TypeAt>,
-    /// Parked jobs other than suspects, by what holds them back.
+    /// Parked jobs other than suspects, by their gate.
     gates: BTreeMap<Gate, BTreeSet<Turn>>,
-    /// Waiting jobs that expire, by when they do.
+    /// Waiting jobs that expire, by the time of their expiry.
     expiring: BTreeSet<(Timestamp, JobId)>,
     /// Running jobs by worker.
     held: HashMap<WorkerId, BTreeSet<JobId>>,
@@ -58,7 +58,7 @@ pub(crate) struct QueueRow {
     pub(crate) parked: u64,
     pub(crate) running: u64,
     pub(crate) dead_letters: u64,
-    /// Which fairness key was served last, by priority.
+    /// The fairness key that was served last, by priority.
     served: [Cursor; 11],
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct TypeRow {
     queue: QueueAt,
     pub(crate) lanes: Lanes,
     pub(crate) suspects: BTreeSet<Turn>,
-    /// All that wait behind another gate than the suspects'.
+    /// All jobs that wait behind another gate than the suspects'.
     pub(crate) parked: BTreeSet<Turn>,
-    /// What is kept in the history, by until when.
+    /// Jobs in the history, by the end of their retention.
     pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
     pub(crate) totals: Totals,
     pub(crate) unfinished: u64,
@@ -83,7 +83,7 @@ impl QueueRow {
 }
 
 impl TypeRow {
-    /// All that wait, with or without a gate.
+    /// Lists all jobs that wait, with or without a gate.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = JobId> {
         self.lanes.iter().chain(self.suspects.iter().chain(&self.parked).map(|(_, id)| *id))
     }
@@ -131,7 +131,7 @@ impl Index {
         (0..self.types.len()).map(TypeAt)
     }
 
-    pub(crate) fn put_queue(&mut self, spec: QueueSpec) {
+    pub(crate) fn save_queue(&mut self, spec: QueueSpec) {
         if let Some(row) = self.queue_named_mut(&spec.name) {
             row.spec = spec;
             return;
@@ -152,7 +152,7 @@ impl Index {
     }
 
     /// Registers or updates a type, whose queue is declared.
-    pub(crate) fn put_type(&mut self, spec: TypeSpec) {
+    pub(crate) fn save_type(&mut self, spec: TypeSpec) {
         if let Some(at) = self.type_at(&spec.name) {
             self.types[at.0].spec = spec;
             return;
@@ -240,7 +240,7 @@ impl Index {
 
     pub(crate) fn stop_running(&mut self, row: &JobRow) {
         let Some(claim) = row.claim() else { return };
-        // An empty set stays for the next claim; it goes with the worker.
+        // An empty set stays for the next claim; it is removed with the worker.
         if let Some(held) = self.held.get_mut(&claim.worker) {
             held.remove(&row.job.id);
         }
@@ -269,7 +269,7 @@ impl Index {
         }
     }
 
-    /// Counts something for ever, for a type and for its queue.
+    /// Adds an event to the totals of a type and of its queue.
     pub(crate) fn count(&mut self, at: TypeAt, what: impl Fn(&mut Totals)) {
         what(&mut self.types[at.0].totals);
         what(&mut self.queue_of_mut(at).totals);
@@ -284,16 +284,17 @@ impl Index {
     }
 }
 
-/// Who is next.
+/// The order of jobs.
 impl Index {
-    /// The first jobs of these types in a part of the claim's order, over all types by due time and number.
+    /// Lists the first jobs of these types in one range of the claim's order, over all types by due time
+    /// and id.
     pub(crate) fn first_in(&self, types: &[TypeAt], range: &ClaimRange, limit: usize) -> Vec<JobId> {
         let mut lanes: Vec<_> = types.iter().flat_map(|at| self.types[at.0].lanes.ranges(range)).collect();
         first_of(&mut lanes, limit)
     }
 
-    /// The same of one line.
-    pub(crate) fn first_in_line(
+    /// Lists the first jobs of one fairness key in the same range.
+    pub(crate) fn first_of_key(
         &self,
         types: &[TypeAt],
         range: &ClaimRange,
@@ -309,14 +310,15 @@ impl Index {
         types.iter().any(|at| self.types[at.0].lanes.has_fairness_keys(priority))
     }
 
-    /// Whose turn it is in a part of the claim's order, and how many each gets. The types are of one queue.
+    /// Returns which fairness keys have their turn in one range of the claim's order, and how many jobs
+    /// each gets. The types belong to one queue.
     pub(crate) fn deal(&mut self, types: &[TypeAt], range: &ClaimRange, room: u32) -> Vec<(Line, u32)> {
         let Some(first) = types.first() else { return Vec::new() };
         let queue = self.types[first.0].queue;
         let served = &mut self.queues[queue.0].served[usize::from(range.priority.level())];
         let mut lines = BTreeSet::new();
         for at in types {
-            lines.extend(self.types[at.0].lanes.due_lines(served, range, room as usize));
+            lines.extend(self.types[at.0].lanes.due_keys(served, range, room as usize));
         }
         served.deal(room, &lines)
     }
@@ -325,18 +327,18 @@ impl Index {
         self.types[at.0].suspects.range(..=last_at(now)).map(|(_, id)| *id)
     }
 
-    /// The due time of the first job of these types in a lane.
+    /// Returns the due time of the first job of these types with this priority.
     pub(crate) fn oldest(&self, types: &[TypeAt], priority: Priority) -> Option<Timestamp> {
         types.iter().filter_map(|at| self.types[at.0].lanes.first(priority)).min()
     }
 
-    /// The oldest jobs behind a gate, at most `limit`. Suspects have no gate that could be opened.
+    /// Lists the oldest jobs behind a gate, at most `limit`. The gate of suspects cannot be opened.
     pub(crate) fn behind(&self, gate: &Gate, limit: usize) -> Vec<JobId> {
         self.gates.get(gate).into_iter().flatten().take(limit).map(|(_, id)| *id).collect()
     }
 
-    /// Gates that somebody waits behind, after the one given, at most `limit`; but not those of ordering keys, over which it jumps: there
-    /// may be very many.
+    /// Lists gates that jobs wait behind, after the given one, at most `limit`. It skips the gates of
+    /// ordering keys: there may be very many.
     pub(crate) fn gates(&self, after: Option<&Gate>, limit: usize) -> Vec<Gate> {
         let after_ordering_key = Gate::after_ordering_key();
         let mut from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -357,12 +359,13 @@ impl Index {
         self.gates.contains_key(gate)
     }
 
-    /// Waiting jobs that have expired, at most `limit`.
+    /// Lists waiting jobs that have expired, at most `limit`.
     pub(crate) fn expired(&self, limit: usize, now: Timestamp) -> Vec<JobId> {
         self.expiring.range(..=last_at(now)).take(limit).map(|(_, id)| *id).collect()
     }
 
-    /// Jobs of a type that wait and could run now: those that are due, and nothing but their history or their ordering keys holds back.
+    /// Lists the waiting jobs of a type that could run now: due jobs that only the gate of suspects or of
+    /// their ordering key may hold back.
     pub(crate) fn could_run(&self, at: TypeAt, now: Timestamp) -> impl Iterator<Item = JobId> {
         let row = &self.types[at.0];
         let first = Gate::named(&format!("{ORDERING_KEY}{}:", row.spec.name));
@@ -372,17 +375,17 @@ impl Index {
         row.lanes.due(now).chain(self.suspects_due(at, now)).chain(in_line)
     }
 
-    /// What is known of a group, if anything of it has not ended.
+    /// Returns the row of a group, if a job of it has not ended.
     pub(crate) fn group(&self, name: &GroupName) -> Option<&GroupRow> {
         self.groups.get(name)
     }
 
-    /// All that runs.
+    /// Lists all running jobs.
     pub(crate) fn running(&self) -> impl Iterator<Item = JobId> {
         self.held.values().flatten().copied()
     }
 
-    /// What a worker runs, by number.
+    /// Lists the running jobs of a worker, by id.
     pub(crate) fn held_by(&self, worker: WorkerId) -> impl Iterator<Item = JobId> {
         self.held.get(&worker).into_iter().flatten().copied()
     }
@@ -397,7 +400,7 @@ impl Index {
     }
 }
 
-/// The first of several lanes, by due time and number.
+/// Merges the first jobs of several iterators, by due time and id.
 fn first_of<'l>(lanes: &mut [impl Iterator<Item = &'l Turn>], limit: usize) -> Vec<JobId> {
     let heads = lanes.iter_mut().enumerate().filter_map(|(n, lane)| Some(Reverse((*lane.next()?, n))));
     let mut heads: BinaryHeap<_> = heads.collect();

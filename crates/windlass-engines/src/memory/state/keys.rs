@@ -1,5 +1,5 @@
-//! Who holds which key. A key belongs to the last job that took it, and is forgotten when that job neither
-//! lives nor holds it beyond its end.
+//! Keys and their holders. A key belongs to the last job that took it, and is forgotten when that job
+//! neither lives nor holds it beyond its end.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -33,7 +33,7 @@ impl Keys {
         self.held.get(at)
     }
 
-    /// Gives a job its key, if it has one. Whoever calls has made sure that nobody else holds it.
+    /// Gives a job its key, if it has one. The caller has made sure that no other job holds it.
     pub(crate) fn hold(&mut self, row: &JobRow) {
         if let Some(claim) = &row.job.key {
             let until = claim.scope.held_until(row.job.enqueued_at);
@@ -42,7 +42,7 @@ impl Keys {
         }
     }
 
-    /// Frees the key of a job that ended, unless it is to be held longer.
+    /// Frees the key of a job that ended, unless it is held for longer.
     pub(crate) fn after_end(&mut self, row: &JobRow, now: Timestamp) {
         match &row.stage {
             Stage::Ended(JobState::Dead { .. }) if planted(Bug::KeyNotFreedByDeath) => {}
@@ -59,7 +59,7 @@ impl Keys {
     fn free_unless_held(&mut self, row: &JobRow, stage: HolderStage, now: Timestamp) {
         let Some(claim) = &row.job.key else { return };
         let at = (row.type_at, claim.key.clone());
-        // The key may have passed to another job while this one lay dead.
+        // The key may have passed to another job while this job was dead.
         let Some(held) = self.held.get(&at).filter(|held| held.job == row.job.id) else { return };
         let holder = KeyHolder { job: held.job, stage, scope: held.scope, until: held.until };
         if !holder.holds(now) {
@@ -69,7 +69,7 @@ impl Keys {
         }
     }
 
-    /// Keys whose period is over, at most `limit`. They are not handed out again.
+    /// Removes and returns keys whose period is over, at most `limit`. They are not returned again.
     pub(crate) fn lapsed(&mut self, limit: usize, now: Timestamp) -> Vec<KeyAt> {
         let mut lapsed = Vec::new();
         while lapsed.len() < limit {
@@ -81,7 +81,7 @@ impl Keys {
         lapsed
     }
 
-    /// Whether the period of any key is over that was not handed out yet.
+    /// Whether there is a key whose period is over and that was not returned yet.
     pub(crate) fn has_lapsed(&self, now: Timestamp) -> bool {
         self.lapsing.first().is_some_and(|(until, _)| *until <= now)
     }

@@ -1,4 +1,4 @@
-//! Waiting jobs of one type, in the order in which they are claimed.
+//! The waiting jobs of one type, in the order in which they are claimed.
 
 use std::collections::{BTreeSet, btree_set};
 use std::ops::Bound;
@@ -11,18 +11,18 @@ use windlass_core::priority::Priority;
 
 use super::fairness_keys::FairnessKeys;
 
-/// A waiting job's place among those of its priority.
+/// A waiting job's position among those of its priority.
 pub(crate) type Turn = (Timestamp, JobId);
 
-/// Waiting jobs of one type without a gate: one lane for each priority, and how many of all are due.
+/// The waiting jobs of one type without a gate: one set for each priority, and how many of all are due.
 ///
-/// The count follows the clock: `ready` is right for the instant `counted_at`, and moving that instant counts
-/// only the jobs that lie between. So a job is counted once when it falls due, and never again by a look.
+/// The count follows the clock: `ready` is right for the instant `counted_at`, and moving that instant
+/// counts only the jobs in between. So a job is counted once when it falls due, and never again by a query.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     /// Jobs without a fairness key.
     by_priority: [BTreeSet<Turn>; 11],
-    /// Those that have one.
+    /// Jobs with a fairness key.
     fairness_keys: [FairnessKeys; 11],
     counted_at: Timestamp,
     ready: u64,
@@ -71,17 +71,17 @@ impl Lanes {
         self.by_priority.iter().chain(self.fairness_keys.iter().map(FairnessKeys::all))
     }
 
-    /// The due time of the first job of a priority.
+    /// Returns the due time of the first job of a priority.
     pub(crate) fn first(&self, priority: Priority) -> Option<Timestamp> {
         self.both(priority).into_iter().filter_map(|lane| lane.first()).min().map(|(due, _)| *due)
     }
 
-    /// The jobs of a part of the claim's order: those without a fairness key, and those with one.
+    /// Lists the jobs of one range of the claim's order: those without a fairness key, and those with one.
     pub(crate) fn ranges(&self, range: &ClaimRange) -> [btree_set::Range<'_, Turn>; 2] {
         self.both(range.priority).map(|lane| lane.range(span(range)))
     }
 
-    /// The jobs of one line in a part of the claim's order.
+    /// Lists the jobs of one fairness key in one range of the claim's order.
     pub(crate) fn line<'l>(
         &'l self,
         line: &Line,
@@ -99,11 +99,12 @@ impl Lanes {
         !self.fairness_keys[usize::from(priority.level())].all().is_empty()
     }
 
-    /// The first lines by turns that have something due, at most so many; and that of those without a fairness key.
-    pub(crate) fn due_lines(&mut self, cursor: &Cursor, range: &ClaimRange, most: usize) -> Vec<Line> {
+    /// Lists the next fairness keys by turns that have a due job, at most `most`, and additionally `None`
+    /// if a job without a fairness key is due.
+    pub(crate) fn due_keys(&mut self, cursor: &Cursor, range: &ClaimRange, most: usize) -> Vec<Line> {
         let at = usize::from(range.priority.level());
         let plain = self.by_priority[at].first().filter(|(due, _)| *due <= range.until).map(|_| None);
-        let mut lines = self.fairness_keys[at].due_lines(cursor, range.until, most);
+        let mut lines = self.fairness_keys[at].due_keys(cursor, range.until, most);
         lines.extend(plain);
         lines
     }
@@ -123,7 +124,7 @@ impl Lanes {
         self.all - self.ready
     }
 
-    /// How many fall due after the one instant and not after the other.
+    /// Counts the jobs that fall due after the first instant and not after the second.
     fn between(&self, after: Timestamp, until: Timestamp) -> u64 {
         if after >= until {
             return 0;
@@ -140,12 +141,12 @@ impl Lanes {
         self.every().filter_map(|lane| next_after(lane, now)).min()
     }
 
-    /// What is due in each lane, in the order in which it fell due.
+    /// Lists the due jobs of each set, in the order in which they fell due.
     pub(crate) fn ready_lanes(&self, now: Timestamp) -> impl Iterator<Item = impl Iterator<Item = Turn>> {
         self.every().map(move |lane| lane.range(..=last_at(now)).copied())
     }
 
-    /// All that is due.
+    /// Lists all due jobs.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = JobId> {
         self.every().flat_map(move |lane| lane.range(..=last_at(now)).map(|(_, id)| *id))
     }
@@ -159,18 +160,18 @@ impl Lanes {
     }
 }
 
-/// The turns of a part of the claim's order.
+/// Returns the bounds of one range of the claim's order.
 pub(super) fn span(range: &ClaimRange) -> (Bound<Turn>, Bound<Turn>) {
     let after = range.after.map_or(Bound::Unbounded, |after| Bound::Excluded(last_at(after)));
     (after, Bound::Included(last_at(range.until)))
 }
 
-/// When the first job after `now` falls due.
+/// Returns when the first job after `now` falls due.
 pub(crate) fn next_after(turns: &BTreeSet<Turn>, now: Timestamp) -> Option<Timestamp> {
     turns.range((Bound::Excluded(last_at(now)), Bound::Unbounded)).next().map(|(due, _)| *due)
 }
 
-/// Behind every turn of an instant.
+/// Returns the position behind every job of an instant.
 pub(crate) fn last_at(instant: Timestamp) -> Turn {
     (instant, JobId(i64::MAX))
 }

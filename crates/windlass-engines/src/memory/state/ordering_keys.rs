@@ -1,4 +1,4 @@
-//! Ordering keys: which job of each is out, and which wait in line.
+//! Ordering keys: which job of each is out, and which wait behind its gate.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,42 +13,43 @@ use super::{JobRow, Stage, State, TypeAt};
 pub(crate) type OrderingKeyAt = (TypeAt, OrderingKey);
 
 #[derive(Debug, Default)]
-pub(crate) struct Lines(HashMap<OrderingKeyAt, Line>);
+pub(crate) struct OrderingKeys(HashMap<OrderingKeyAt, OrderingKeyRow>);
 
-/// There is one as long as somebody is out.
+/// The jobs of an ordering key. It exists as long as a job is out.
 #[derive(Debug)]
-struct Line {
+struct OrderingKeyRow {
     out: JobId,
     waiting: BTreeSet<JobId>,
 }
 
-impl Lines {
+impl OrderingKeys {
     pub(crate) fn out(&self, at: &OrderingKeyAt) -> Option<JobId> {
-        self.0.get(at).map(|line| line.out)
+        self.0.get(at).map(|key_row| key_row.out)
     }
 
-    /// Takes in a job that is about to wait, and gives the gate behind which it does.
+    /// Adds a job that is about to wait, and returns its gate.
     pub(super) fn join(&mut self, row: &JobRow) -> Option<Gate> {
         let ordering_key = row.job.ordering_key.as_ref()?;
         let at = (row.type_at, ordering_key.clone());
         let gate = gate_of_newcomer(&row.job.job_type, ordering_key, self.out(&at));
-        let line = self.0.entry(at).or_insert_with(|| Line { out: row.job.id, waiting: BTreeSet::new() });
+        let key_row =
+            self.0.entry(at).or_insert_with(|| OrderingKeyRow { out: row.job.id, waiting: BTreeSet::new() });
         if gate.is_some() {
-            line.waiting.insert(row.job.id);
+            key_row.waiting.insert(row.job.id);
         }
         gate
     }
 
-    /// Takes a job away that has ended. Gives the one that goes out now, if one does.
+    /// Removes a job that has ended. Returns the job that goes out now, if there is one.
     fn leave(&mut self, row: &JobRow) -> Option<JobId> {
         let at = (row.type_at, row.job.ordering_key.clone()?);
-        let line = self.0.get_mut(&at)?;
-        line.waiting.remove(&row.job.id);
-        let out = (line.out != row.job.id).then_some(line.out);
-        let next = next_out(out, line.waiting.first().copied());
+        let key_row = self.0.get_mut(&at)?;
+        key_row.waiting.remove(&row.job.id);
+        let out = (key_row.out != row.job.id).then_some(key_row.out);
+        let next = next_out(out, key_row.waiting.first().copied());
         if let Some(next) = next {
-            line.waiting.remove(&next);
-            line.out = next;
+            key_row.waiting.remove(&next);
+            key_row.out = next;
         } else if out.is_none() {
             self.0.remove(&at);
         }
@@ -57,16 +58,16 @@ impl Lines {
 }
 
 impl State {
-    /// A job with an ordering key waits in its line, unless it may go out.
-    pub(super) fn stand_in_line(&mut self, row: &mut JobRow) {
-        if let Some(gate) = self.lines.join(row) {
+    /// Puts a job behind the gate of its ordering key, unless it may go out.
+    pub(super) fn enter_ordering_key(&mut self, row: &mut JobRow) {
+        if let Some(gate) = self.ordering_keys.join(row) {
             row.stage = Stage::Waiting { gate: Some(gate) };
         }
     }
 
-    /// The job has ended: the next of its ordering key goes out.
-    pub(super) fn leave_line(&mut self, row: &JobRow) {
-        if let Some(next) = self.lines.leave(row) {
+    /// Lets the next job of an ordering key go out after this one has ended.
+    pub(super) fn leave_ordering_key(&mut self, row: &JobRow) {
+        if let Some(next) = self.ordering_keys.leave(row) {
             self.change_waiting(next, |job, gate| *gate = gate_by_history(&job.counters));
         }
     }

@@ -25,10 +25,11 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn of(moves: &[Move], now: Timestamp) -> Self {
-        let counters = || moves.iter().map(|job| job.landing.counters);
+        let counters = || moves.iter().map(|job| job.applied.counters);
         let frees = |patient: bool| {
-            let frees =
-                move |job: &Move| marks(job.live.stand(), JobStanding::at(&job.landing.place), patient, now);
+            let frees = move |job: &Move| {
+                marks(job.live.standing(), JobStanding::at(&job.applied.place), patient, now)
+            };
             moves.iter().map(frees).collect()
         };
         Self {
@@ -38,8 +39,8 @@ impl Common {
             failures: counters().map(|c| int4(c.failures)).collect(),
             crashes: counters().map(|c| int4(c.crashes)).collect(),
             holds: counters().map(|c| int4(c.holds)).collect(),
-            last_errors: moves.iter().map(|job| job.parting.last_error.as_ref().map(to_json)).collect(),
-            settled_by: moves.iter().map(|job| job.parting.settled_by.map(Bits::from)).collect(),
+            last_errors: moves.iter().map(|job| job.end.last_error.as_ref().map(to_json)).collect(),
+            settled_by: moves.iter().map(|job| job.end.settled_by.map(Bits::from)).collect(),
             frees: frees(false),
             frees_patient: frees(true),
         }
@@ -48,7 +49,7 @@ impl Common {
 
 /// The times at which jobs ended, which may have been reported late.
 pub(super) fn ended_at(moves: &[Move], now: Timestamp) -> Vec<Instant> {
-    moves.iter().map(|job| Instant(now.minus(job.parting.ended_ago))).collect()
+    moves.iter().map(|job| Instant(now.minus(job.end.ended_ago))).collect()
 }
 
 /// Attempts, column by column.
@@ -62,7 +63,7 @@ pub(super) struct AttemptColumns {
 
 impl AttemptColumns {
     pub(super) fn of(moves: &[Move]) -> Self {
-        Self::from(moves.iter().map(|job| job.parting.attempt.as_ref()))
+        Self::from(moves.iter().map(|job| job.end.attempt.as_ref()))
     }
 
     pub(super) fn from<'a>(attempts: impl Iterator<Item = Option<&'a EndedAttempt>> + Clone) -> Self {

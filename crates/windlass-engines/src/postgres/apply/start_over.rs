@@ -9,7 +9,7 @@ use windlass_core::names::{FairnessKey, QueueName, TypeName};
 
 use super::super::Store;
 use super::super::conn::Tx;
-use super::super::counts::{Deltas, Spot, Total};
+use super::super::counts::{CountedState, Deltas, Total};
 use super::super::key::{Holding, TypeKey};
 use super::super::ordering_keys::Marked;
 use super::super::row;
@@ -54,7 +54,7 @@ impl Store {
             self.hold_keys(tx, &holding).await?;
         }
         let kind = (&letter.job_type, &letter.queue);
-        deltas.moved(kind, Spot::Dead, Spot::waiting(due, gate.is_some()));
+        deltas.moved(kind, CountedState::Dead, CountedState::waiting(due, gate.is_some()));
         deltas.total(kind, Total::Undead);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::postgres::PostgresEngine;
 
-/// What a later release could bring: a new table, and a new column of a table with rows.
+/// A migration as a later release could bring it: a new table, and a new column of a table with rows.
 const SECOND: Source = (
     2,
     "second",

@@ -2,7 +2,7 @@
 -- session that holds it now and the note of that session. A lock without a note is found only if a worker
 -- names its duty.
 -- $1 limit
--- plan: cold: a person asks which process does a duty
+-- plan: cold: an operator lists which process does a duty
 SELECT d.duty, l.pid, CASE WHEN l.pid = n.session THEN n.worker END, CASE WHEN l.pid = n.session THEN n.since END
 FROM (
     SELECT k.duty, hashtextextended('windlass.' || k.duty, 0) AS key

@@ -1,7 +1,7 @@
 -- oldest_snapshot: finds what has held back vacuum for the longest: a session, a prepared transaction, a
 -- replication slot, or a standby that gives feedback. Returns its name, for how many transactions, for how
 -- many seconds if that is known, its kind, and the process id of the session.
--- plan: cold: a person asks the doctor
+-- plan: cold: an operator runs the doctor
 SELECT who, transactions, seconds, kind, pid FROM (
     SELECT format('session %s of %s (%s, %s)', pid, usename, coalesce(nullif(application_name, ''), 'no name'), coalesce(state, backend_type)) AS who,
         greatest(age(backend_xmin), age(backend_xid)) AS transactions,

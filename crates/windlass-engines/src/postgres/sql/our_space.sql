@@ -2,7 +2,7 @@
 -- and about how many bytes its rows need, by the server's last count of them. Pages are left half empty on
 -- purpose, and page splits leave them so.
 -- $1 bytes
--- plan: cold: a person asks the doctor
+-- plan: cold: an operator runs the doctor
 SELECT c.oid::regclass::text, c.relkind = 'i', pg_relation_size(c.oid),
     (2 * greatest(c.reltuples, coalesce(s.n_live_tup, 0), 1) * CASE
         WHEN c.relkind = 'i' THEN 16 + coalesce((SELECT sum(w.avg_width) FROM pg_stats w

@@ -1,7 +1,7 @@
 -- start_over: makes a dead letter wait again with fresh counters. It was started in time once, so it no
 -- longer expires. Without a fairness key it gets the empty one where other jobs have fairness keys.
 -- $1 id   $2 due   $3 ordering key   $4 gate   $5 fairness key
--- plan: walks delayed_jobs_dlq_queue when seen empty: a person starts one dead letter over
+-- plan: walks delayed_jobs_dlq_queue when seen empty: an operator starts one dead letter over
 WITH gone AS (
     DELETE FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint RETURNING *
 )

@@ -91,7 +91,7 @@ pub(super) const ACTS: &[Act] = &[
     act(
         "register",
         true,
-        act!(|scenario| scenario.engine.register(card(WorkerId::from_random(9), vec![kind("nobodys")]))),
+        act!(|scenario| scenario.engine.register(card(WorkerId::from_random(9), vec![kind("unhandled")]))),
     ),
     act(
         "extend",

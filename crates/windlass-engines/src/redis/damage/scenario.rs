@@ -147,7 +147,7 @@ impl Scenario {
     }
 
     async fn furnish(engine: RedisEngine, clock: Arc<ManualClock>, namespace: String) -> Self {
-        let types = ["work", "nobodys"].map(|name| TypeSpec::new(kind(name), queue())).to_vec();
+        let types = ["work", "unhandled"].map(|name| TypeSpec::new(kind(name), queue())).to_vec();
         engine.declare(Declaration { queues: vec![QueueSpec::new(queue())], types }).await.unwrap();
         watch_queue(&engine, &clock).await;
         for worker in [AWAKE, SILENT] {
@@ -160,10 +160,10 @@ impl Scenario {
         running.extend(run(&engine, AWAKE, vec![ordered("run")], 1).await);
         engine.cancel(running[2].job.id, "enough").await.unwrap();
         let request = RequestId::from_random(fastrand::u128(..));
-        let nobodys = NewJob::new(kind("nobodys"), Payload::default());
+        let unhandled = NewJob::new(kind("unhandled"), Payload::default());
         let fleeting_head = NewJob { expires: fleeting().expires, ..ordered("wait") };
         let next = [ordered("run"), ordered("run"), ordered("wait")];
-        let mut jobs = vec![new_job(), with_key("waiting"), fleeting(), nobodys, fleeting_head];
+        let mut jobs = vec![new_job(), with_key("waiting"), fleeting(), unhandled, fleeting_head];
         jobs.extend(next);
         let later = NewJob { when: When::In(Duration::from_secs(3_600)), ..of_fairness_key("later") };
         jobs.extend([of_fairness_key("a"), of_fairness_key("b"), new_job(), later]);

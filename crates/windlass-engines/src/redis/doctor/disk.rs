@@ -4,7 +4,7 @@ use windlass_core::engine::Durability;
 
 use super::super::info::Info;
 use super::super::server::ServerFacts;
-use super::{Patient, Silence, unread};
+use super::{Patient, Unanswered, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::store_error::StoreResult;
 
@@ -28,7 +28,7 @@ impl Patient {
 
 /// Grades durability. `hidden` is why the server does not report its settings. A user without the right can
 /// be granted it; some servers have no settings to report.
-pub(super) fn durability(facts: &ServerFacts, hidden: Option<&Silence>) -> Finding {
+pub(super) fn durability(facts: &ServerFacts, hidden: Option<&Unanswered>) -> Finding {
     let grade = match (facts.durability(), facts.syncs.as_deref(), facts.snapshots) {
         (Durability::PowerCut, ..) | (Durability::Crash, Some("everysec"), _) => Grade::Good,
         (Durability::Crash, None, _) => Grade::Unread,
@@ -37,9 +37,8 @@ pub(super) fn durability(facts: &ServerFacts, hidden: Option<&Silence>) -> Findi
     };
     let appends = if facts.appends { "yes" } else { "no" };
     let syncs = facts.syncs.as_deref().unwrap_or("unknown");
-    let is_denied = hidden.is_some_and(Silence::is_denied);
-    let hidden =
-        hidden.map(|silence| format!("; settings cannot be read ({})", silence.why)).unwrap_or_default();
+    let is_denied = hidden.is_some_and(Unanswered::is_denied);
+    let hidden = hidden.map(|cause| format!("; settings cannot be read ({})", cause.why)).unwrap_or_default();
     let found = format!(
         "appendonly {appends}, appendfsync {syncs}; what can be lost: {}{hidden}",
         facts.what_can_be_lost()

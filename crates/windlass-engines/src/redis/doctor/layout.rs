@@ -14,8 +14,8 @@ use crate::redis::store_error::StoreResult;
 impl Patient {
     pub(super) async fn layout(&self) -> StoreResult<Finding> {
         let key = format!("{}layout", self.keys.all);
-        let ask = redis::cmd("HMGET").arg(&key).arg("version").arg("ready").arg("scheduled").to_owned();
-        let mut layout = match self.ask(&ask).await? {
+        let query = redis::cmd("HMGET").arg(&key).arg("version").arg("ready").arg("scheduled").to_owned();
+        let mut layout = match self.query(&query).await? {
             Ok(layout) => ReplyReader::of(layout)?,
             Err(why) if why.code == "WRONGTYPE" => return Ok(damaged(&key)),
             Err(why) => return Ok(unread("layout", "HMGET", &why)),
@@ -34,8 +34,8 @@ impl Patient {
     /// whether a person saw it in a log or not.
     pub(super) async fn losses(&self) -> StoreResult<Finding> {
         let key = format!("{}layout", self.keys.all);
-        let ask = redis::cmd("HMGET").arg(&key).arg("replaced").arg("replaced_at").to_owned();
-        let mut fields = match self.ask(&ask).await? {
+        let query = redis::cmd("HMGET").arg(&key).arg("replaced").arg("replaced_at").to_owned();
+        let mut fields = match self.query(&query).await? {
             Ok(fields) => ReplyReader::of(fields)?,
             Err(why) => return Ok(unread("losses", "HMGET", &why)),
         };

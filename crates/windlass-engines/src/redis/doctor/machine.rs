@@ -98,11 +98,11 @@ impl Patient {
             Ok(_) => return Ok(Finding::good("cluster", "this server is in no cluster".to_owned())),
             Err(why) => return Ok(unread("cluster", "INFO", why)),
         }
-        let told = match self.ask(redis::cmd("CLUSTER").arg("INFO")).await? {
-            Ok(told) => text(told)?,
+        let reply = match self.query(redis::cmd("CLUSTER").arg("INFO")).await? {
+            Ok(reply) => text(reply)?,
             Err(why) => return Ok(unread("cluster", "CLUSTER INFO", &why)),
         };
-        let state = told.lines().find_map(|line| line.trim_end().strip_prefix("cluster_state:"));
+        let state = reply.lines().find_map(|line| line.trim_end().strip_prefix("cluster_state:"));
         let state = state.unwrap_or("unknown");
         let grade = if state == "ok" { Grade::Good } else { Grade::Bad };
         let advice =

@@ -25,7 +25,7 @@ const SLOW_LATELY: Duration = Duration::from_secs(3_600);
 impl Patient {
     pub(super) async fn clock(&self) -> StoreResult<Finding> {
         let before = SystemClock.now();
-        let mut time = match self.ask(&redis::cmd("TIME")).await? {
+        let mut time = match self.query(&redis::cmd("TIME")).await? {
             Ok(time) => ReplyReader::of(time)?,
             Err(why) => return Ok(unread("clock", "TIME", &why)),
         };
@@ -38,7 +38,7 @@ impl Patient {
         let mut taken = Vec::with_capacity(ROUND_TRIPS);
         for _ in 0..ROUND_TRIPS {
             let sent = Instant::now();
-            if let Err(why) = self.ask(&redis::cmd("PING")).await? {
+            if let Err(why) = self.query(&redis::cmd("PING")).await? {
                 return Ok(unread("latency", "PING", &why));
             }
             taken.push(sent.elapsed());
@@ -49,7 +49,7 @@ impl Patient {
     /// Reports the commands that were slow lately, and whether Windlass sent them. Only the name of a command
     /// is reported: its arguments may be another program's secrets.
     pub(super) async fn slow_commands(&self) -> StoreResult<Finding> {
-        let entries = match self.ask(redis::cmd("SLOWLOG").arg("GET").arg(SLOW_READ)).await? {
+        let entries = match self.query(redis::cmd("SLOWLOG").arg("GET").arg(SLOW_READ)).await? {
             Ok(entries) => ReplyReader::of(entries)?,
             Err(why) => return Ok(unread("slow commands", "SLOWLOG GET", &why)),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Patient, Silence, unread};
+use super::{Patient, Unanswered, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::reply::ReplyReader;
 use crate::redis::script::{OPEN, Scripts};
@@ -22,7 +22,7 @@ impl Patient {
         let major = match &self.info {
             Ok(info) => ServerFacts::of(info, None, None).major(),
             // A user who may not even query the server's version opens no store on it.
-            Err(silence) => return Ok(refused("INFO", silence)),
+            Err(cause) => return Ok(refused("INFO", cause)),
         };
         if major < USERS_FROM {
             return Ok(Finding::good(
@@ -40,12 +40,12 @@ impl Patient {
             ));
         }
         let commands = commands(major);
-        let mut ask = redis::cmd("EVAL");
-        ask.arg(RIGHTS).arg(3).arg(&self.keys.all).arg(&self.keys.ready).arg(&self.keys.scheduled);
-        ask.arg(&commands);
-        let mut refused = match self.ask(&ask).await? {
+        let mut query = redis::cmd("EVAL");
+        query.arg(RIGHTS).arg(3).arg(&self.keys.all).arg(&self.keys.ready).arg(&self.keys.scheduled);
+        query.arg(&commands);
+        let mut refused = match self.query(&query).await? {
             Ok(refused) => ReplyReader::of(refused)?,
-            Err(silence) => return Ok(refused("EVAL", &silence)),
+            Err(cause) => return Ok(refused("EVAL", &cause)),
         };
         let mut names = Vec::new();
         while !refused.is_empty() {
@@ -62,8 +62,8 @@ impl Patient {
 }
 
 /// A finding about a refused command: its right is missing, unless the error has another cause.
-fn refused(command: &str, silence: &Silence) -> Finding {
-    if silence.is_denied() { lacking(command) } else { unread("rights", command, silence) }
+fn refused(command: &str, cause: &Unanswered) -> Finding {
+    if cause.is_denied() { lacking(command) } else { unread("rights", command, cause) }
 }
 
 fn lacking(commands: &str) -> Finding {

@@ -1,7 +1,7 @@
 //! Findings about room: memory and connections.
 
 use super::super::info::Info;
-use super::{Patient, Silence, percent, unread};
+use super::{Patient, Unanswered, percent, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::store_error::StoreResult;
 
@@ -56,7 +56,7 @@ impl Patient {
             },
         };
         let finding = most.and_then(|most| connections(info, most));
-        Ok(finding.unwrap_or_else(|| unread("connections", "INFO", &Silence::left_out())))
+        Ok(finding.unwrap_or_else(|| unread("connections", "INFO", &Unanswered::missing())))
     }
 }
 

@@ -6,7 +6,7 @@ use windlass_core::clock::Timestamp;
 
 use super::super::server::ServerFacts;
 use super::pace::{Slow, slow_commands};
-use super::{Silence, disk, layout, machine, rights, room};
+use super::{Unanswered, disk, layout, machine, rights, room};
 use crate::finding::Grade::{Bad, Good, Poor, Unread};
 use crate::redis::info::Info;
 
@@ -85,8 +85,8 @@ fn a_server_that_keeps_nothing_is_bad_and_one_that_does_not_tell_is_not_called_g
 fn only_who_is_denied_its_settings_is_told_to_be_let() {
     let facts = ServerFacts::of(&Info::of("aof_enabled:1\r\n"), None, None);
     let advice = |code: &str| {
-        let silence = Silence { why: "no".to_owned(), code: code.to_owned(), is_passing: false };
-        let found = disk::durability(&facts, Some(&silence));
+        let cause = Unanswered { why: "no".to_owned(), code: code.to_owned(), is_passing: false };
+        let found = disk::durability(&facts, Some(&cause));
         assert_eq!(found.grade, Unread);
         found.advice.unwrap()
     };

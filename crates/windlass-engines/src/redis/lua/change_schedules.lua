@@ -29,24 +29,24 @@ end
 -- Skips the jobs of a change that is not applied.
 local function pass_over(jobs)
   for _ = 1, jobs do
-    put_next(true)
+    enqueue_next(true)
   end
 end
 
 -- Enqueues one job in place of the last one, which waits. The last one is cancelled only if the new job is
 -- accepted.
-local function put_in_place_of(last, why)
-  local line = put_next()
-  if line and not ends_want_of_room(line, last) then
+local function enqueue_in_place_of(last, why)
+  local line = enqueue_next()
+  if line and not frees_enough_room(line, last) then
     return line
   end
   cancel_waiting(last, why)
   make_room(last)
-  return line and put_again()
+  return line and enqueue_again()
 end
 
 -- Enqueues the jobs of a schedule. Returns a line for each, and the last job of the schedule from then on.
-local function put_jobs(last, decision_table, why, jobs)
+local function enqueue_jobs(last, decision_table, why, jobs)
   local job = last ~= '-' and load(last) or nil
   local at = place_of(job)
   local verdict = string.sub(decision_table, at, at)
@@ -61,9 +61,9 @@ local function put_jobs(last, decision_table, why, jobs)
   for i = 1, jobs do
     local line
     if verdict == 'c' then
-      line = put_in_place_of(job, why)
+      line = enqueue_in_place_of(job, why)
     else
-      line = put_next()
+      line = enqueue_next()
     end
     if not line then
       last = verdict == 'h' and last or string.format('%014d', last_number())
@@ -75,14 +75,14 @@ local function put_jobs(last, decision_table, why, jobs)
 end
 
 -- The record, with the first tick that made no job: core reads the alert from it.
-local function with_news(record, ticks, lines)
+local function with_alert(record, ticks, lines)
   local i = 0
   for tick in string.gmatch(ticks, '%S+') do
     i = i + 1
     local kind, rest = string.sub(lines[i], 1, 1), string.sub(lines[i], 2)
-    local news = kind == 'x' and '"refusal":' .. rest or kind == 'o' and '"overlaps":' .. digits(tonumber(rest))
-    if news then
-      local made_none = ',"made_none":{"at":' .. NOW_DIGITS .. ',"tick":' .. tick .. ',' .. news .. '}}'
+    local alert = kind == 'x' and '"refusal":' .. rest or kind == 'o' and '"overlaps":' .. digits(tonumber(rest))
+    if alert then
+      local made_none = ',"made_none":{"at":' .. NOW_DIGITS .. ',"tick":' .. tick .. ',' .. alert .. '}}'
       return string.sub(record, 1, -2) .. made_none
     end
   end
@@ -106,7 +106,7 @@ local function save(name, version, last, record, look_at)
 end
 
 local answers = {}
-local function say(what, version, lines)
+local function add_answer(what, version, lines)
   answers[#answers + 1] = what
   answers[#answers + 1] = version
   answers[#answers + 1] = lines
@@ -119,21 +119,21 @@ for _ = 1, number_arg() do
   local version, last = read_schedule(text)
   if version ~= read then
     pass_over(jobs)
-    say('changed', '', '')
+    add_answer('changed', '', '')
   elseif record == '' then
     pass_over(jobs)
     remove(name)
-    say('done', digits(version), '')
+    add_answer('done', digits(version), '')
   elseif not text and room <= 0 then
     pass_over(jobs)
-    say('full', '', '')
+    add_answer('full', '', '')
   else
     room = room - (text and 0 or 1)
-    local lines, job = put_jobs(last, decision_table, why, jobs)
+    local lines, job = enqueue_jobs(last, decision_table, why, jobs)
     local after = math.max(version + 1, NOW)
-    save(name, after, job, with_news(record, ticks, lines), look_at)
-    say('done', digits(after), table.concat(lines, '\n'))
+    save(name, after, job, with_alert(record, ticks, lines), look_at)
+    add_answer('done', digits(after), table.concat(lines, '\n'))
   end
 end
-write_put()
+write_enqueued()
 return answer(answers)

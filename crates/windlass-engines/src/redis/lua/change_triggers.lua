@@ -5,9 +5,9 @@
 -- answers for each 'done' and its version, 'changed' if another process changed the trigger first, or 'full'
 --      if there is no room for another trigger
 local most = number_arg()
-local there = redis.call('HLEN', key('triggers'))
+local stored_count = redis.call('HLEN', key('triggers'))
 local answers = {}
-local function say(what, version)
+local function add_answer(what, version)
   answers[#answers + 1] = what
   answers[#answers + 1] = version
 end
@@ -17,18 +17,18 @@ for _ = 1, number_arg() do
   local text = redis.call('HGET', key('triggers'), name)
   local version, job, look_at = read_trigger(text)
   if version ~= read then
-    say('changed', '')
+    add_answer('changed', '')
   elseif record == '' then
-    there = there - (text and 1 or 0)
+    stored_count = stored_count - (text and 1 or 0)
     write('HDEL', key('triggers'), name)
     write('HDEL', key('trigger_watches'), name)
     write('SREM', key('trigger_marks'), name)
     write('UNLINK', key('trigger_jobs:') .. name)
-    say('done', digits(version))
-  elseif not text and there >= most then
-    say('full', '')
+    add_answer('done', digits(version))
+  elseif not text and stored_count >= most then
+    add_answer('full', '')
   else
-    there = there + (text and 0 or 1)
+    stored_count = stored_count + (text and 0 or 1)
     local after = math.max(version + 1, NOW)
     save_trigger(name, after, job, look_at, record)
     -- The group, which follows the first letter. Whether the trigger waits for retries does not affect
@@ -38,8 +38,8 @@ for _ = 1, number_arg() do
     if not text or string.sub(watched, 2) ~= string.sub(watch, 2) then
       write('SREM', key('trigger_marks'), name)
     end
-    say('done', digits(after))
+    add_answer('done', digits(after))
   end
 end
-write('HSET', key('layout'), 'triggers', there > 0 and '1' or '')
+write('HSET', key('layout'), 'triggers', stored_count > 0 and '1' or '')
 return answer(answers)

@@ -264,10 +264,10 @@ do
   end
 
   -- Moves jobs that cannot be read to the dead-letter queue. Their lane determines their type.
-  local function give_up_damaged(lanes, by_lane)
+  local function bury_all_damaged(lanes, by_lane)
     for n, lane in ipairs(#damaged > 0 and lanes or {}) do
       for _, id in ipairs(by_lane[n]) do
-        give_up(id, lane.type)
+        bury_damaged(id, lane.type)
       end
     end
     damaged = {}
@@ -286,7 +286,7 @@ do
       for n, lane in ipairs(lanes) do
         leave(lane, range, by_lane[n], all_taken)
       end
-      give_up_damaged(lanes, by_lane)
+      bury_all_damaged(lanes, by_lane)
       if #ids < limit then
         return
       end
@@ -337,14 +337,14 @@ function lines.take_by_turns(queue, lanes, range)
     return
   end
   local cursor = queue.name .. ':' .. digits(range.priority)
-  local served = lines.ask('HGET', key('turns'), cursor)
+  local served = lines.query('HGET', key('turns'), cursor)
   local last, fairness_keys = served or nil, {}
   -- The fairness key up to which all types were read, if one of the types may have more.
-  local asked_upto
+  local read_upto
   for type in pairs(types) do
     if lines.are_used(type, range.priority) then
-      local upto = lines.due_fairness_keys(type, range.priority, last, lines.part_of(lines.SHARES_MAX, count), fairness_keys)
-      asked_upto = upto and (not asked_upto or lines.comes_before(upto, asked_upto, last)) and upto or asked_upto
+      local upto = lines.due_fairness_keys(type, range.priority, last, lines.part_of(lines.FAIRNESS_KEYS_MAX, count), fairness_keys)
+      read_upto = upto and (not read_upto or lines.comes_before(upto, read_upto, last)) and upto or read_upto
     end
   end
   if not next(fairness_keys) then
@@ -357,22 +357,22 @@ function lines.take_by_turns(queue, lanes, range)
   while room_in(range) > 0 and next(fairness_keys) do
     local order = lines.by_turns(fairness_keys, last)
     local portions, next_last = lines.deal(order, room_in(range))
-    local brought = {}
+    local per_key = {}
     for i, portion in ipairs(portions) do
-      brought[i] = lines.first_of_fairness_key(lanes, types, range.priority, order[i], portion)
-      if #brought[i] < portion then
+      per_key[i] = lines.first_of_fairness_key(lanes, types, range.priority, order[i], portion)
+      if #per_key[i] < portion then
         fairness_keys[order[i]] = nil
       end
     end
-    if not asked_upto then
+    if not read_upto then
       goes_on_behind = next_last
     elseif not goes_on_behind then
       -- The next claim starts with the fairness keys that this claim did not read, whichever key gets the
       -- rest here.
-      goes_on_behind = lines.comes_before(asked_upto, next_last, last) and asked_upto or next_last
+      goes_on_behind = lines.comes_before(read_upto, next_last, last) and read_upto or next_last
     end
     last = next_last
-    lines.take_turns(lines.interleave(brought), range)
+    lines.take_turns(lines.interleave(per_key), range)
   end
   if goes_on_behind then
     lines.write('HSET', key('turns'), cursor, goes_on_behind)
@@ -434,17 +434,17 @@ local claim_suspect
 do
   -- The maximum number of suspects of a queue that are read, by due time: after a bad day, all of them would
   -- be too much.
-  local SUSPECTS_LOOKED_AT = 500
+  local SUSPECTS_READ_MAX = 500
 
   -- Suspects that are due and have at most `crashes_max` crashes, most urgent first.
   local function due_suspects(queue)
     local suspects = {}
-    local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
+    local of_each = math.max(math.floor(SUSPECTS_READ_MAX / #queue.types), 1)
     for _, type in ipairs(queue.types) do
       local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
       for i, job in ipairs(load_all(ids)) do
         if not job or job.stage ~= 'u' then
-          take_away(lane_key(type, 's'), ids[i], type)
+          remove_waiting(lane_key(type, 's'), ids[i], type)
         elseif job.crashes <= tonumber(crashes_max) then
           suspects[#suspects + 1] = job
         end

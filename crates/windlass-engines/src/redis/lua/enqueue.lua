@@ -30,7 +30,7 @@ local function end_row()
 end
 
 for _ = 1, number_arg() do
-  local line = put_next()
+  local line = enqueue_next()
   if line then
     end_row()
     answers[#answers + 1] = line
@@ -41,7 +41,7 @@ end
 end_row()
 
 local lines = table.concat(answers, '\n')
-write_put()
+write_enqueued()
 redis.call('HSET', key('answers'), request, lines)
 redis.call('ZADD', key('receipts'), NOW, request)
 return answer(lines)

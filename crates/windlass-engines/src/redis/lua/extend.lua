@@ -24,7 +24,7 @@ end
 -- A worker that was registered before duties existed has none.
 duties, place = duties or '', tonumber(place) or 0
 local members = count_members(worker, place)
-hear(worker, duties, place, tonumber(hearing) or 0)
+count_as_live(worker, duties, place, tonumber(hearing) or 0)
 
 -- While the worker was silent, a sweep may have parked its jobs because no live worker handled them. If there
 -- are many, a sweep releases the rest.
@@ -34,7 +34,7 @@ if (tonumber(expires) or 0) <= NOW then
     gates[#gates + 1] = NO_HANDLER .. type
   end
   write('HSET', key('layout'), 'arrivals', digits(ARRIVALS + 1))
-  let_through_all(gates, BATCH_MAX)
+  release_all_jobs(gates, BATCH_MAX)
 end
 local stops = fences_to_stop(worker, redis.call('SRANDMEMBER', key('stops:') .. worker, BATCH_MAX))
 return answer({'1', stops, digits(BEATS + 1), duties, members})

@@ -10,7 +10,7 @@
 if IS_OLDER then
   return {'older'}
 end
-local name, put_off = arg(), arg()
+local name, postpone_by = arg(), arg()
 read_limits()
 local read, waits_too, pause, pause_max, record, group =
   number_arg(), number_arg() == 1, number_arg(), number_arg(), arg(), arg()
@@ -21,12 +21,12 @@ end
 
 local version, last, look_at, stored = read_trigger(redis.call('HGET', key('triggers'), name))
 local function pass_over(what)
-  put_next(true)
+  enqueue_next(true)
   return answer({what})
 end
-if put_off ~= '' then
+if postpone_by ~= '' then
   if version > 0 then
-    save_trigger(name, version, last, digits(NOW + tonumber(put_off)), stored)
+    save_trigger(name, version, last, digits(NOW + tonumber(postpone_by)), stored)
   end
   return pass_over('later')
 elseif version ~= read then
@@ -44,11 +44,11 @@ end
 -- Whether any job of the group is left. The sorted set of a group contains jobs that could run, or run, by
 -- due time; parked jobs come last.
 local left
-local peers = look.peers(name)
+local peers = group_check.peers(name)
 if group ~= '' then
-  left = look.any(key('group:') .. group, waits_too and '+inf' or NOW_DIGITS, peers, true)
+  left = group_check.any(key('group:') .. group, waits_too and '+inf' or NOW_DIGITS, peers, true)
 else
-  left = look.left_of_types(types, peers, waits_too)
+  left = group_check.types_have_work(types, peers, waits_too)
 end
 
 local again = digits(NOW + pause)
@@ -61,7 +61,7 @@ if left then
   save_trigger(name, version, last, again, stored)
   return pass_over('held')
 end
-local line = put_next()
+local line = enqueue_next()
 if not line then
   last = string.format('%014d', last_number())
   line = 'n' .. digits(last_number())
@@ -72,5 +72,5 @@ elseif string.sub(line, 1, 1) == 'x' then
 end
 local after = math.max(version + 1, NOW)
 save_trigger(name, after, last, again, record)
-write_put()
+write_enqueued()
 return answer({'fired', digits(after), line})

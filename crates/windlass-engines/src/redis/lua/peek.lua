@@ -2,8 +2,8 @@
 -- keys those of its parts
 -- ARGV number of queues, then each as parts/lanes.lua says
 -- answers for each queue whether more is due, when the next job falls due and whether a suspect is due
-local outlooks = {}
+local rows = {}
 for i, queue in ipairs(queue_args()) do
-  outlooks[i] = look_ahead(busy_lanes(queue.paused and {} or queue.types))
+  rows[i] = look_ahead(busy_lanes(queue.paused and {} or queue.types))
 end
-return answer(outlooks)
+return answer(rows)

@@ -32,7 +32,7 @@ for _, at in ipairs(waiting(limit)) do
     cancel_waiting(job, why)
     cancelled = cancelled + 1
   else
-    take_away(at.place, at.id, at.type)
+    remove_waiting(at.place, at.id, at.type)
   end
 end
 write_all()

@@ -16,8 +16,8 @@ end
 write('HSET', row, 'card', card, 'queues', queues, 'types', types, 'since', NOW_DIGITS, 'beats', 0,
   'last_heartbeat', NOW_DIGITS, 'expires', digits(NOW + lease), 'duties', duties, 'place', digits(place), 'hearing',
   digits(math.floor(lease / 2)))
-hear(worker, duties, place, math.floor(lease / 2))
+count_as_live(worker, duties, place, math.floor(lease / 2))
 write('SADD', key('workers'), worker)
 write('HSET', key('layout'), 'arrivals', digits(ARRIVALS + 1))
 
-return answer({'1', let_through_all(gates, BATCH_MAX) and '1' or ''})
+return answer({'1', release_all_jobs(gates, BATCH_MAX) and '1' or ''})

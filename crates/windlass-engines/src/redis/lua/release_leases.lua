@@ -15,7 +15,7 @@ for i = 1, number_arg() do
     lease.holder, lease.asked = '-', '0'
     lease.metadata = metadata ~= '' and metadata or lease.metadata
     save_lease(duty, lease)
-    tell_lease(duty)
+    notify_lease(duty)
     answers[i] = 'freed'
   end
 end

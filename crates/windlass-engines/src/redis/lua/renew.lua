@@ -15,7 +15,7 @@ local room = BATCH_MAX
 for _, worker in ipairs(page[2]) do
   local since = tonumber(redis.call('HGET', key('worker:') .. worker, 'since')) or 0
   if since <= began and room > 0 then
-    room = room - let_out(worker, release, room)
+    room = room - release_worker(worker, release, room)
   end
 end
 if room == 0 then

@@ -13,7 +13,7 @@ for i = 1, number_arg() do
 end
 
 -- The maximum number of dead workers that one run reads.
-local DEATHS_LOOKED_AT = 100
+local DEATHS_READ_MAX = 100
 -- The maximum number of held jobs that are stored with a worker's death: as many as a pool of workers has
 -- slots.
 local HELD_REMEMBERED = 1000
@@ -46,8 +46,8 @@ for _, of in ipairs(silent) do
   declare_dead(of.worker, of.beats)
 end
 
-local deaths = limit > 0 and redis.call('LRANGE', key('deaths'), 0, DEATHS_LOOKED_AT - 1) or {}
-local more = #deaths == DEATHS_LOOKED_AT
+local deaths = limit > 0 and redis.call('LRANGE', key('deaths'), 0, DEATHS_READ_MAX - 1) or {}
+local more = #deaths == DEATHS_READ_MAX
 for _, worker in ipairs(limit > 0 and newly_dead or {}) do
   deaths[#deaths + 1] = worker
 end
@@ -62,7 +62,7 @@ local function list(worker)
     local is_running = text and is_sound(text) and string.sub(text, 1, 1) == 'r'
     if not is_running or string.sub(text, 56, 71) ~= worker then
       write('SREM', key('held:') .. worker, ids[i])
-      give_up(ids[i])
+      bury_damaged(ids[i])
     else
       for _, value in ipairs({ids[i], text, worker}) do
         jobs[#jobs + 1] = value

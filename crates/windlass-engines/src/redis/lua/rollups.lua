@@ -8,13 +8,13 @@
 local first, after, last, queue, type, limit = number_arg(), arg(), number_arg(), arg(), arg(), number_arg()
 local MINUTES_AT_ONCE, ROWS_AT_ONCE = 1500, 20000
 
-local rows_looked_at = 0
+local rows_read = 0
 local function fields_of(minute)
   if queue ~= '' and type ~= '' then
     return {queue .. ' ' .. type}
   end
   local fields, all = {}, redis.call('HKEYS', key('rollups:') .. minute)
-  rows_looked_at = rows_looked_at + #all
+  rows_read = rows_read + #all
   for _, field in ipairs(all) do
     local of_queue, of_type = string.match(field, '^(%S*) (.*)$')
     if (queue == '' or queue == of_queue) and (type == '' or type == of_type) then
@@ -31,8 +31,8 @@ local function add(minute, field, kept)
     rows[#rows + 1] = value
   end
 end
-local looked, behind = redis.call('ZRANGEBYSCORE', key('rollups'), digits(first), digits(last), 'LIMIT', 0, MINUTES_AT_ONCE), nil
-for _, minute in ipairs(looked) do
+local minutes_read, behind = redis.call('ZRANGEBYSCORE', key('rollups'), digits(first), digits(last), 'LIMIT', 0, MINUTES_AT_ONCE), nil
+for _, minute in ipairs(minutes_read) do
   for _, field in ipairs(fields_of(minute)) do
     local is_behind = tonumber(minute) ~= first or field > after
     local kept = is_behind and redis.call('HGET', key('rollups:') .. minute, field)
@@ -48,13 +48,13 @@ for _, minute in ipairs(looked) do
     break
   end
   behind = minute
-  if rows_looked_at >= ROWS_AT_ONCE then
+  if rows_read >= ROWS_AT_ONCE then
     break
   end
 end
 if is_full then
   add(rows[#rows - 2], rows[#rows - 1], '')
-elseif behind and (#looked == MINUTES_AT_ONCE or rows_looked_at >= ROWS_AT_ONCE) then
+elseif behind and (#minutes_read == MINUTES_AT_ONCE or rows_read >= ROWS_AT_ONCE) then
   -- Before the next minute, and not behind a name that comes last: the order of names depends on the server's
   -- locale.
   add(digits(tonumber(behind) + 1), '', '')

@@ -28,8 +28,8 @@ end
 local function succeed(id, text, token, ran_for, ended, flags)
   local type = struct.unpack('>I4', text, 3)
   local worker = string.sub(text, 56, 71)
-  let_go[worker] = let_go[worker] or {}
-  table.insert(let_go[worker], id)
+  released[worker] = released[worker] or {}
+  table.insert(released[worker], id)
   count(type, 'succeeded')
   if flags == 0 then
     triggers.mark(type, nil, nil, true, true)

@@ -13,5 +13,5 @@ if not is_lease_held(lease) or lease.asked == '1' then
 end
 lease.asked = '1'
 save_lease(duty, lease)
-tell_lease(duty)
+notify_lease(duty)
 return answer('done')

@@ -57,14 +57,14 @@ for _, of in ipairs(unhandled) do
       enter_waiting(job, of.gate)
       parked = parked + 1
     else
-      take_away(at.lane, at.id, of.type)
+      remove_waiting(at.lane, at.id, of.type)
     end
   end
 end
 
 -- These jobs were parked while their workers seemed gone, though none of the workers noticed: after a step of
 -- the clock and back, no heartbeat finds its lease expired.
-let_through_all(handled, limit)
+release_all_jobs(handled, limit)
 
 write_all()
 local more = #expired(1) > 0

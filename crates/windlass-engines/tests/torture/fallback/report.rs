@@ -1,4 +1,4 @@
-//! What was done, and what came of it.
+//! The faults of a run, and its results.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,22 +11,23 @@ use windlass_core::fallback::Side;
 use windlass_core::job::{JobId, JobState};
 use windlass_core::spool::moved_as;
 
-/// What was done.
+/// The faults and observations of a run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) rounds: u32,
-    /// Unfinished jobs in the spool of the process that was killed, each time.
+    /// The unfinished jobs in the spool of the process at each time that it was killed.
     pub(super) in_spool_when_killed: Vec<u64>,
-    /// Jobs that had been replayed from its spool when that was asked last.
+    /// The jobs that had been replayed from its spool at the last query.
     pub(super) moved: Cell<u64>,
 }
 
-/// Jobs that went from a spool to the primary, with their numbers there.
+/// The jobs that moved from a spool to the primary, with their ids there.
 #[derive(Debug, Default)]
 pub(super) struct Moves(BTreeMap<Uid, JobId>);
 
 impl Moves {
-    /// What a spool says of its jobs in the end, without those that went to the primary: it speaks for them.
+    /// Dumps the jobs of a spool at the end, without those that moved to the primary: the primary reports
+    /// them.
     pub(super) async fn finals(&mut self, spool: &dyn Engine) -> Vec<Entry> {
         let moves = std::cell::RefCell::new(std::mem::take(&mut self.0));
         let uid_of = |record: &StoredJob| {
@@ -39,13 +40,13 @@ impl Moves {
                 None => Some(uid),
             }
         };
-        let finals = dump(spool, uid_of).await.expect("the spool is there");
+        let finals = dump(spool, uid_of).await.expect("the spool can be read");
         self.0 = moves.into_inner();
         finals
     }
 
-    /// From now on a job that moved was acknowledged under the number that it has now. A second one under another number
-    /// still counts as stored twice.
+    /// Replaces the id of each moved job in the history by its id in the primary. A second job under
+    /// another id still counts as stored twice.
     pub(super) fn follow(&self, history: &mut History) {
         for entry in &mut history.entries {
             if let Event::Acknowledged { uid, job } = &mut entry.event
@@ -65,7 +66,7 @@ fn moved(record: &StoredJob) -> Option<JobId> {
     }
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Debug)]
 pub(super) struct Report {
     tally: Tally,
@@ -95,7 +96,7 @@ impl Report {
         self.verdict.is_clean()
     }
 
-    /// Whether jobs were run from a spool, was replayed, and were in a spool whose process died.
+    /// Whether jobs were run from a spool, were replayed, and were in a spool whose process died.
     pub(super) fn is_worth_checking(&self) -> bool {
         let died_with = self.tally.in_spool_when_killed.iter().sum::<u64>();
         self.acknowledged >= 100 && self.ended_in_spool > 0 && self.moved > 0 && died_with > 0
@@ -133,7 +134,8 @@ mod tests {
 
     use super::*;
 
-    /// A job that was acknowledged in a spool and moved to the primary as job 7, which has it under these numbers.
+    /// Judges the history of a job that was acknowledged in a spool and moved to the primary as job 7. The
+    /// primary has it under these ids.
     fn judged(numbers: &[i64]) -> Verdict {
         let (uid, moves) = (Uid::from("a"), Moves([(Uid::from("a"), JobId(7))].into()));
         let mut history = History::default();

@@ -1,5 +1,5 @@
-//! What a store may lose: what it acknowledged just before it was ended. It is counted, and is no fault; whatever else is
-//! lost is one.
+//! What a store may lose: writes that it acknowledged just before it was stopped. Their loss is counted,
+//! and is no fault; every other loss is a fault.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,52 +9,53 @@ use windlass_core::clock::Timestamp;
 
 #[derive(Debug)]
 pub(super) struct Loss {
-    /// For so long before an end.
+    /// The span before a stop.
     pub(super) may_lose: Duration,
-    /// Jobs that are gone, and nobody was told that they had ended.
+    /// Jobs that are gone, and whose end was not acknowledged.
     pub(super) lost: usize,
     /// Jobs that had ended, and of which the store has no trace.
     pub(super) forgotten: usize,
-    /// Those of them that it should know: they were not put in just before an end.
+    /// The jobs among them that the store should have: they were not enqueued just before a stop.
     pub(super) forgotten_early: Vec<Uid>,
-    /// Jobs that ran again because their end is gone.
+    /// Jobs that ran again because their end is lost.
     pub(super) run_again: usize,
-    /// Numbers of lost jobs that others got.
+    /// Ids of lost jobs that other jobs got.
     pub(super) given_twice: usize,
 }
 
 impl Loss {
-    /// Takes out of a verdict what the store may lose.
+    /// Removes from a verdict what the store may lose.
     pub(super) fn take_out_of(
         verdict: &mut Verdict,
         history: &History,
         ends: &[(Timestamp, Timestamp)],
         may_lose: Duration,
     ) -> Self {
-        // What was heard before the end may have been written down a moment after it.
+        // An answer from before the stop may have been recorded a moment after it.
         let is_late = |entry: &&Entry| {
             !may_lose.is_zero()
                 && ends.iter().any(|(from, back)| entry.at.plus(may_lose) >= *from && entry.at <= *back)
         };
         let late = || history.entries.iter().filter(is_late).map(|entry| &entry.event);
-        let put_in: BTreeSet<_> = late().filter_map(put_in).collect();
+        let enqueued: BTreeSet<_> = late().filter_map(enqueued).collect();
         let ended: BTreeSet<_> = late().filter_map(ended).collect();
         let mut forgotten_early = forgotten(verdict, history);
-        let lost = take(&mut verdict.lost, |finding| put_in.contains(&finding.uid));
+        let lost = take(&mut verdict.lost, |finding| enqueued.contains(&finding.uid));
         let run_again = take(&mut verdict.ended_twice, |finding| ended.contains(&finding.uid));
-        let forgotten = take(&mut forgotten_early, |uid| put_in.contains(uid));
+        let forgotten = take(&mut forgotten_early, |uid| enqueued.contains(uid));
         Self { may_lose, lost, forgotten, forgotten_early, run_again, given_twice: given_twice(history) }
     }
 }
 
-/// Acknowledged jobs of which the store has no trace, and that are not lost, because they had ended. No crew prunes.
+/// Finds acknowledged jobs of which the store has no trace, and that are not lost, because they had ended.
+/// No worker here prunes.
 fn forgotten(verdict: &Verdict, history: &History) -> Vec<Uid> {
     let of = |pick: fn(&Event) -> Option<&Uid>| -> BTreeSet<&Uid> {
         history.entries.iter().filter_map(|entry| pick(&entry.event)).collect()
     };
     let lost: BTreeSet<_> = verdict.lost.iter().map(|finding| &finding.uid).collect();
-    let (put_in, known) = (of(put_in), of(known));
-    put_in.into_iter().filter(|uid| !known.contains(uid) && !lost.contains(uid)).cloned().collect()
+    let (enqueued, known) = (of(enqueued), of(known));
+    enqueued.into_iter().filter(|uid| !known.contains(uid) && !lost.contains(uid)).cloned().collect()
 }
 
 fn given_twice(history: &History) -> usize {
@@ -73,7 +74,7 @@ fn known(event: &Event) -> Option<&Uid> {
     }
 }
 
-fn put_in(event: &Event) -> Option<&Uid> {
+fn enqueued(event: &Event) -> Option<&Uid> {
     match event {
         Event::Acknowledged { uid, .. } => Some(uid),
         _ => None,
@@ -87,7 +88,7 @@ fn ended(event: &Event) -> Option<&Uid> {
     }
 }
 
-/// Takes out what is so, and tells how many these were.
+/// Removes the matching items, and returns how many these were.
 fn take<T>(all: &mut Vec<T>, is_so: impl Fn(&T) -> bool) -> usize {
     let before = all.len();
     all.retain(|one| !is_so(one));

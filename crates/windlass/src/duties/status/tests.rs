@@ -39,7 +39,7 @@ impl Bench {
         self.due()
     }
 
-    fn tell(&mut self, event: DutyStatusEvent) -> Vec<DutyStatusEffect> {
+    fn take_in(&mut self, event: DutyStatusEvent) -> Vec<DutyStatusEffect> {
         self.duty_status.on(event, self.now)
     }
 
@@ -48,7 +48,7 @@ impl Bench {
         let effects = self.due();
         let [DutyStatusEffect::Take(call, request)] = effects.as_slice() else { panic!("{effects:?}") };
         let term = Term { fence: 7, id: request.id };
-        assert_eq!(self.tell(DutyStatusEvent::Taken(*call, Ok(vec![Taking::Taken(term, metadata)]))), []);
+        assert_eq!(self.take_in(DutyStatusEvent::Taken(*call, Ok(vec![Taking::Taken(term, metadata)]))), []);
         (LeaseFence { duty: totals(), term }, self.due())
     }
 
@@ -68,7 +68,7 @@ impl Bench {
         });
         let (call, renewals) = renew.unwrap_or_else(|| panic!("expected a renewal, got {effects:?}"));
         let answers = renewals.iter().map(|renewal| (renewal.lease.clone(), renewed)).collect();
-        let then = self.tell(DutyStatusEvent::Renewed(call, Ok(answers)));
+        let then = self.take_in(DutyStatusEvent::Renewed(call, Ok(answers)));
         (renewals, then)
     }
 }
@@ -98,7 +98,7 @@ fn a_leader_runs_the_duty_each_interval_and_notes_what_it_did_with_its_heartbeat
     let (lease, run) = bench.begin();
     assert!(bench.duty_status.leads(&totals(), bench.now));
     bench.now = SECOND;
-    assert_eq!(bench.tell(ended(run, 12)), []);
+    assert_eq!(bench.take_in(ended(run, 12)), []);
     let effects = bench.at(2);
     let (renewals, then) = bench.renew(&effects, Renewed::Kept);
     let notes = renewals[0].metadata.as_ref().expect("it has run").notes();
@@ -122,7 +122,7 @@ fn a_run_that_fails_is_counted_and_what_the_duty_keeps_goes_on_to_the_next_leade
     let (_, run) = bench.begin();
     let kept: Map<_, _> = [("at".to_owned(), Value::from(5))].into_iter().collect();
     let report = RunReport { items: 3, error: Some("no luck".to_owned()), kept: Some(kept.clone()) };
-    bench.tell(DutyStatusEvent::Ended(totals(), run, report));
+    bench.take_in(DutyStatusEvent::Ended(totals(), run, report));
     let effects = bench.at(2);
     let (renewals, _) = bench.renew(&effects, Renewed::Kept);
     let metadata = renewals[0].metadata.clone().expect("it has run");
@@ -156,7 +156,7 @@ fn a_run_that_the_last_leader_left_unfinished_is_done_again_at_once_and_its_note
     next.now = SECOND * 4;
     let (lease, effects) = next.lead(metadata);
     let run = begun(&effects, Some(&lease));
-    next.tell(ended(run, 1));
+    next.take_in(ended(run, 1));
     let effects = next.at(6);
     let (renewals, _) = next.renew(&effects, Renewed::Kept);
     let notes = renewals[0].metadata.as_ref().expect("it has run").notes();
@@ -171,7 +171,7 @@ fn a_duty_that_keeps_too_much_has_failed_keeps_what_it_kept_and_goes_on_noting()
         let kept: Map<_, _> = [("at".to_owned(), value)].into_iter().collect();
         RunReport { items: 1, kept: Some(kept), ..RunReport::default() }
     };
-    bench.tell(DutyStatusEvent::Ended(totals(), run, keeping(Value::from(5))));
+    bench.take_in(DutyStatusEvent::Ended(totals(), run, keeping(Value::from(5))));
     let effects = bench.at(2);
     bench.renew(&effects, Renewed::Kept);
     for seconds in [4, 6, 8] {
@@ -181,7 +181,7 @@ fn a_duty_that_keeps_too_much_has_failed_keeps_what_it_kept_and_goes_on_noting()
     let effects = bench.at(10);
     bench.renew(&effects, Renewed::Kept);
     let run = begun(&effects[1..], Some(&lease));
-    bench.tell(DutyStatusEvent::Ended(totals(), run, keeping(Value::from("x".repeat(10_000)))));
+    bench.take_in(DutyStatusEvent::Ended(totals(), run, keeping(Value::from("x".repeat(10_000)))));
     let effects = bench.at(12);
     let (renewals, _) = bench.renew(&effects, Renewed::Kept);
     let metadata = renewals[0].metadata.clone().expect("it has run");
@@ -208,7 +208,7 @@ fn without_an_answer_a_leader_stops_at_its_local_deadline_and_wants_no_lease_whi
     for seconds in 10..60 {
         assert!(!asks(&bench.at(seconds)), "after {seconds} s");
     }
-    bench.tell(ended(run, 0));
+    bench.take_in(ended(run, 0));
     assert!(asks(&bench.at(61)), "now it could do the duty again");
 }
 
@@ -246,7 +246,7 @@ fn a_lease_for_which_there_is_no_room_raises_an_alert_once() {
     for seconds in 0..120 {
         for effect in bench.at(seconds) {
             if let DutyStatusEffect::Take(call, _) = effect {
-                alerts.extend(bench.tell(DutyStatusEvent::Taken(call, Ok(vec![Taking::NoRoom]))));
+                alerts.extend(bench.take_in(DutyStatusEvent::Taken(call, Ok(vec![Taking::NoRoom]))));
             }
         }
     }
@@ -274,8 +274,8 @@ fn a_process_that_goes_on_under_another_identity_gives_back_what_it_led_under_th
         members: two(),
         store_now: START,
     };
-    assert_eq!(bench.tell(heartbeat_answer(1)), [], "the identity is unchanged");
-    let effects = bench.tell(heartbeat_answer(2));
+    assert_eq!(bench.take_in(heartbeat_answer(1)), [], "the identity is unchanged");
+    let effects = bench.take_in(heartbeat_answer(2));
     assert!(effects.contains(&DutyStatusEffect::StopRun(totals(), run)), "{effects:?}");
     let gives_back = |effect: &DutyStatusEffect| matches!(effect, DutyStatusEffect::Release(releases) if releases[0].id == lease.term.id);
     assert!(effects.iter().any(gives_back), "{effects:?}");
@@ -286,11 +286,11 @@ fn a_process_that_goes_on_under_another_identity_gives_back_what_it_led_under_th
 fn a_stop_gives_everything_back_at_once_and_begins_nothing_more() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (lease, run) = bench.begin();
-    let effects = bench.tell(DutyStatusEvent::Stop);
+    let effects = bench.take_in(DutyStatusEvent::Stop);
     assert_eq!(effects[0], DutyStatusEffect::StopRun(totals(), run));
     let DutyStatusEffect::Release(releases) = &effects[1] else { panic!("{effects:?}") };
     assert_eq!((&releases[0].duty, releases[0].id), (&totals(), lease.term.id));
-    bench.tell(ended(run, 0));
+    bench.take_in(ended(run, 0));
     assert!(!bench.duty_status.is_running());
     for seconds in 1..60 {
         assert_eq!(bench.at(seconds), []);
@@ -304,9 +304,9 @@ fn what_a_run_has_done_so_far_goes_with_a_lease_that_is_given_back_and_the_run_i
     let kept: Map<_, _> = [("at".to_owned(), Value::from(5))].into_iter().collect();
     for items in [1, 4] {
         let so_far = RunReport { items, error: Some("one of them".to_owned()), kept: Some(kept.clone()) };
-        assert_eq!(bench.tell(DutyStatusEvent::UnderWay(totals(), run, so_far)), []);
+        assert_eq!(bench.take_in(DutyStatusEvent::UnderWay(totals(), run, so_far)), []);
     }
-    let effects = bench.tell(DutyStatusEvent::Stop);
+    let effects = bench.take_in(DutyStatusEvent::Stop);
     let DutyStatusEffect::Release(releases) = &effects[1] else { panic!("{effects:?}") };
     let metadata = releases[0].metadata.clone().expect("it has run");
     let notes = metadata.notes();
@@ -329,20 +329,20 @@ fn who_is_asked_to_step_down_gives_back_what_its_run_has_done_and_a_run_that_end
         let effects = bench.at(seconds);
         bench.renew(&effects, Renewed::Kept).0[0].metadata.as_ref().map(LeaseMetadata::notes)
     };
-    bench.tell(so_far(first, 2));
+    bench.take_in(so_far(first, 2));
     let notes = renewed(&mut bench, 2).expect("it has done something");
     assert_eq!((notes.items, notes.runs, notes.running_since), (2, 0, Some(START)), "while it goes on");
-    bench.tell(so_far(first, 2));
+    bench.take_in(so_far(first, 2));
     assert_eq!(renewed(&mut bench, 4), None, "nothing new");
-    bench.tell(ended(first, 3));
-    bench.tell(so_far(first, 3));
+    bench.take_in(ended(first, 3));
+    bench.take_in(so_far(first, 3));
     assert_eq!(renewed(&mut bench, 6).expect("it has run").items, 3, "each is counted once");
     renewed(&mut bench, 8);
     let effects = bench.at(10);
     let DutyStatusEffect::Begin(begin) = &effects[1] else {
         panic!("expected the next run, got {effects:?}")
     };
-    bench.tell(so_far(begin.run, 4));
+    bench.take_in(so_far(begin.run, 4));
     let (_, then) = bench.renew(&effects, Renewed::GiveWay);
     let released = then.iter().find_map(|effect| match effect {
         DutyStatusEffect::Release(releases) => releases[0].metadata.clone(),
@@ -357,7 +357,7 @@ fn what_every_worker_does_asks_nobody_and_has_no_fence() {
         let mut bench = Bench::new(spec(mode));
         let run = begun(&bench.due(), None);
         assert_eq!(bench.at(10), [], "one run at a time");
-        bench.tell(ended(run, 0));
+        bench.take_in(ended(run, 0));
         begun(&bench.due(), None);
     }
 }
@@ -373,10 +373,10 @@ fn what_is_done_under_a_lock_begins_when_the_session_has_it_and_stops_when_it_ha
         other => panic!("expected a request for a lock, got {other:?}"),
     };
     let call = lock(&bench.due());
-    assert_eq!(bench.tell(DutyStatusEvent::Locked(call, Ok(vec![true]))), []);
+    assert_eq!(bench.take_in(DutyStatusEvent::Locked(call, Ok(vec![true]))), []);
     let run = begun(&bench.due(), None);
     let call = lock(&bench.at(2));
-    let effects = bench.tell(DutyStatusEvent::Locked(call, Ok(vec![false])));
+    let effects = bench.take_in(DutyStatusEvent::Locked(call, Ok(vec![false])));
     assert_eq!(effects, [DutyStatusEffect::StopRun(totals(), run)]);
     assert!(!bench.duty_status.leads(&totals(), bench.now));
 }

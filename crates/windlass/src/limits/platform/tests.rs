@@ -51,7 +51,7 @@ fn while_the_store_is_there_its_word_counts() {
     let mut known = Known::default();
     fail(&mut known, 2);
     let _ = known.take_unsent(&options());
-    known.was_told();
+    known.was_sent();
     known.read(BreakerState::default(), STORE, START);
     assert_eq!(
         known.ask(claim(1), START, &options()),
@@ -120,7 +120,7 @@ fn what_the_store_is_yet_to_be_told_counts_here_already() {
         Asked::Known(Admission::Wait),
         "the result is on its way"
     );
-    known.was_told();
+    known.was_sent();
     assert_eq!(
         known.ask(claim(2), START, &options()),
         Asked::Known(Admission::Go),

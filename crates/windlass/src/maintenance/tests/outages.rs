@@ -1,5 +1,5 @@
-//! A worker that lives is never suspected, and one that is dead is, whatever the store does meanwhile: the real heart of a
-//! worker and the real observer of another process, on a virtual clock.
+//! A live worker is never suspected, and a dead one is, whatever the store does meanwhile: the real
+//! heartbeat logic of a worker and the real observer of another process, on a virtual clock.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -12,7 +12,7 @@ use crate::worker::pool::CallFailure;
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a process keeps to, and when it begins.
+/// The timing of a process, and when it begins.
 #[derive(Debug, Clone)]
 struct Pace {
     lease: Duration,
@@ -29,7 +29,8 @@ struct Process {
     beats: u64,
     expires: Moment,
     failed: u64,
-    /// A call that hangs is answered when the store goes on, or given up after an interval.
+    /// When a call that hangs is abandoned, which is after an interval; it is answered if the store works
+    /// again before.
     gives_up: Option<Moment>,
     heartbeat: Duration,
 }
@@ -105,7 +106,7 @@ impl Process {
     }
 }
 
-/// What becomes of a heartbeat.
+/// The store's reaction to a heartbeat.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Well,
@@ -113,17 +114,17 @@ enum State {
     Hangs,
 }
 
-/// A store that can be read all the time, and written but for some spans.
+/// A store that can always be read, and can be written except during some spans.
 #[derive(Debug, Clone)]
 struct Story {
     observer: Pace,
     other: Pace,
     sweep: Duration,
-    /// How late each look is.
+    /// The delay of each sweep.
     late: Vec<Duration>,
     /// How long the store can be written, and then cannot, in turn.
     spans: Vec<(Duration, Duration)>,
-    /// Whether it then hangs or refuses.
+    /// Whether writes then hang or are refused.
     hangs: bool,
 }
 
@@ -147,7 +148,7 @@ impl Story {
         self.spans.iter().map(|(well, full)| *well + *full).sum()
     }
 
-    /// When the other worker is first suspected, if it is; once it has died it does nothing.
+    /// When the other worker is first suspected, if it is; after `dies` it sends no heartbeats.
     fn suspected(&self, dies: Option<Moment>) -> Option<Moment> {
         let pace = WatchPace { heartbeat: self.observer.heartbeat, sweep: self.sweep };
         let mut observer = Observer::new(pace, 3);
@@ -167,7 +168,7 @@ impl Story {
                 if matches!(asked, Some(Ask::Rescue(request)) if !request.silent.is_empty()) {
                     return Some(now);
                 }
-                look_at = now + self.sweep + *looks.next().expect("it goes round");
+                look_at = now + self.sweep + *looks.next().expect("the iterator cycles");
             }
             now += TICK;
         }
@@ -220,8 +221,9 @@ proptest! {
     }
 }
 
-/// A store that can be written only now and then can deceive an observer whose few heartbeats are stored by chance while those of
-/// another are not. In processes of one pace that must stay rare.
+/// A store that can be written only now and then can deceive an observer: its own few heartbeats are stored
+/// by chance, while those of another worker are not. Among processes with the same timing that must stay
+/// rare.
 #[test]
 fn while_a_store_is_full_most_of_the_time_hardly_any_live_worker_is_suspected() {
     let mut runner = TestRunner::deterministic();

@@ -7,7 +7,7 @@ use windlass_core::schedules::{JobTemplate, Origin, ScheduleSpec, StoredSchedule
 
 use super::*;
 
-/// A tick of each of so many schedules.
+/// One firing for each of this number of schedules.
 fn firings(count: usize) -> Vec<Firing> {
     let stored_at = Timestamp::parse("2027-06-01T09:00:00Z").unwrap();
     let firing = |number: usize| {
@@ -40,7 +40,7 @@ async fn one_that_a_store_refuses_does_not_keep_the_others() {
 
 #[tokio::test]
 async fn a_store_that_is_away_ends_the_run() {
-    let away = || EngineError::Unavailable { why: "it is away".to_owned() };
+    let away = || EngineError::Unavailable { why: "the store is away".to_owned() };
     let answered = in_halves(firings(4), |part| std::future::ready((part, Err(away()))));
     assert!(answered.await.is_err());
 }

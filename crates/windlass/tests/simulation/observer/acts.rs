@@ -1,4 +1,4 @@
-//! What people did.
+//! The acts of operators.
 
 use windlass_conformance::history::Event;
 use windlass_core::admin::CancelAnswer;
@@ -18,7 +18,8 @@ impl Observer {
         }
     }
 
-    /// A dead letter starts over; a waiting job is only hurried.
+    /// Records a retry. A dead letter starts again with fresh counters; a waiting job only becomes due
+    /// earlier.
     pub(super) fn saw_retry(&mut self, id: JobId, at: &Moment<'_>) {
         let uid = self.uid(id);
         let Some(seen) = self.jobs.get_mut(&id) else { return };

@@ -1,4 +1,4 @@
-//! Who got which job.
+//! The claims: which worker got which job.
 
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::limits::CRASHES_MAX;
@@ -9,12 +9,12 @@ impl Observer {
     pub(super) fn saw_claim(&mut self, request: &ClaimRequest, jobs: &[Claimed], at: &Moment<'_>) {
         if self.workers.get(&request.worker).is_none_or(|lease| lease.dead || lease.retired) {
             let worker = request.worker;
-            self.broke("dead claims", format!("{worker} is dead or gone, and its claim was answered"));
+            self.broke("dead claims", format!("{worker} is dead or has left, and its claim was answered"));
         }
         if request.repeat {
             self.repeated.insert(request.token);
         } else if self.repeated.contains(&request.token) && !jobs.is_empty() {
-            self.broke("claimed late", format!("{} was repeated before, and takes jobs", request.token));
+            self.broke("claimed late", format!("{} was repeated before, and claims jobs", request.token));
         }
         for claimed in jobs {
             self.saw_claimed(request, claimed, at);
@@ -30,13 +30,13 @@ impl Observer {
         let repeated =
             request.repeat.then(|| self.claims.get(&(process, claimed.fence()))).flatten().copied();
         let Some(seen) = self.jobs.get_mut(&id) else {
-            return self.broke("unexpected", format!("job {id} was claimed, and nobody put it in"));
+            return self.broke("unexpected", format!("job {id} was claimed, and was never enqueued"));
         };
         if repeated.is_some() && seen.holder.map(|(claim, _)| claim) == repeated {
             return;
         }
         if request.repeat {
-            return self.broke("repeat claims", format!("job {id}, which its first sending had not taken"));
+            return self.broke("repeat claims", format!("job {id}, which the first request had not claimed"));
         }
         let (held, ended, cancelled) = (seen.holder, seen.ended, seen.cancelled);
         self.next_claim += 1;
@@ -54,7 +54,7 @@ impl Observer {
                 format!("job {id} is due at {}, claimed at {}", job.due, at.store.now()),
             );
         }
-        // Expiry is about the first start, which this attempt is counted as already.
+        // Expiry applies to the first start only, and the counter includes this attempt already.
         let first = job.counters.attempts <= 1;
         if first && job.expires_at.is_some_and(|expires| expires <= at.store.now()) {
             self.broke("started late", format!("job {id} had expired"));

@@ -1,4 +1,4 @@
-//! What was put in, and what its key made of it.
+//! The enqueued jobs, and the effects of their keys.
 
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest};
 use windlass_core::job::{JobId, Phase};
@@ -15,7 +15,7 @@ impl Observer {
     ) {
         let repeat = !self.requests.insert(request.request);
         for (job, answer) in request.jobs.iter().zip(answers) {
-            let uid: String = job.payload.decode().expect("payloads are names");
+            let uid: String = job.payload.decode().expect("payloads are texts");
             match answer {
                 EnqueueAnswer::New(id) | EnqueueAnswer::Spooled(id) => {
                     self.jobs.entry(*id).or_insert(Seen { uid, ..Seen::default() });
@@ -28,10 +28,10 @@ impl Observer {
         }
     }
 
-    /// A key that turned a newcomer away must be held by the rules of its holder.
+    /// Checks that a key that refused a new job is held by the rules of its holder.
     fn check_key(&mut self, holder: JobId, at: &Moment<'_>) {
         let Some(record) = at.store.job(holder) else {
-            return self.broke("key not freed", format!("job {holder} is gone, and holds its key"));
+            return self.broke("key not freed", format!("job {holder} does not exist, and holds its key"));
         };
         let scope = record.job.key.as_ref().map(|claim| claim.scope);
         let by_period = scope

@@ -1,4 +1,4 @@
-//! How attempts ended, and what became of their jobs.
+//! The ends of attempts, and the states of their jobs.
 
 use windlass_conformance::history::Event;
 use windlass_core::claim::Fence;
@@ -12,8 +12,9 @@ impl Observer {
         for (settlement, answer) in batch.iter().zip(answers) {
             self.saw_settle(settlement, *answer, at);
         }
-        // After the whole batch, which may hold the end of an old claim and that of a newer one.
-        batch.iter().for_each(|settlement| self.check_bystander(settlement.fence, at));
+        // Checked after the whole batch, which may contain the end of an old claim and the end of a newer
+        // one.
+        batch.iter().for_each(|settlement| self.check_other_holder(settlement.fence, at));
     }
 
     fn saw_settle(&mut self, settlement: &Settlement, answer: Settled, at: &Moment<'_>) {
@@ -28,7 +29,7 @@ impl Observer {
                 self.settled.insert(claim);
                 let uid = self.uid(id);
                 self.note(at, Event::applied(uid, fence.token));
-                self.let_go(id, at);
+                self.release(id, at);
             }
             Settled::Applied if self.settled.contains(&claim) => {}
             Settled::Applied => {
@@ -46,26 +47,26 @@ impl Observer {
         }
     }
 
-    /// An end, also one that is only repeated, must leave alone whoever else holds the job.
-    fn check_bystander(&mut self, fence: Fence, at: &Moment<'_>) {
+    /// Checks that an end, also a repeated one, does not affect another worker that holds the job.
+    fn check_other_holder(&mut self, fence: Fence, at: &Moment<'_>) {
         let holder = self.jobs.get(&fence.job).and_then(|seen| seen.holder);
         if holder.is_some_and(|(_, worker)| !is_running_by(at.store, fence.job, worker)) {
             self.broke("stale accepted", format!("{fence:?} ended a later claim"));
         }
     }
 
-    /// The job is no longer held; what became of it must be legal.
-    pub(super) fn let_go(&mut self, id: JobId, at: &Moment<'_>) {
+    /// Records that the job is no longer held, and checks that its state is legal.
+    pub(super) fn release(&mut self, id: JobId, at: &Moment<'_>) {
         let phase = at.store.job(id).map(|record| record.phase());
         let Some(seen) = self.jobs.get_mut(&id) else { return };
         seen.holder = None;
         let (twice, cancelled) = (seen.ended, seen.cancelled);
         seen.ended |= phase.is_none_or(Phase::has_ended);
         if twice {
-            self.broke("ended twice", format!("job {id} had ended, and was let go as {phase:?}"));
+            self.broke("ended twice", format!("job {id} had ended, and was released as {phase:?}"));
         }
         if cancelled && phase != Some(Phase::Cancelled) {
-            self.broke("cancel ignored", format!("job {id} was to be cancelled, and is {phase:?}"));
+            self.broke("cancel ignored", format!("job {id} had to be cancelled, and is {phase:?}"));
         }
     }
 }

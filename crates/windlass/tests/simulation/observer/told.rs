@@ -1,4 +1,4 @@
-//! What processes and the world tell.
+//! The events that processes and the world report.
 
 use std::time::Duration;
 
@@ -58,7 +58,8 @@ impl Observer {
         self.note(at, Event::Invoke { uid: Uid::from(uid), due: None });
     }
 
-    /// What a producer learnt of one of its jobs. Where another job's key turned it away, it is not stored.
+    /// Records the answer to a producer about one of its jobs. If another job's key refused it, the job is
+    /// not stored.
     pub(crate) fn answered(&mut self, uid: &str, answer: Option<&EnqueueAnswer>, at: &Moment<'_>) {
         let uid = Uid::from(uid);
         let event = match answer {
@@ -73,7 +74,7 @@ impl Observer {
         self.note(at, Event::Refused { uid: Uid::from(uid) });
     }
 
-    /// Adds what the store says at the end.
+    /// Adds the final states of all jobs in the store.
     pub(crate) fn dump(&mut self, at: &Moment<'_>) {
         for record in at.store.jobs() {
             let (job, phase, counters) = (record.job.id, record.phase(), record.job.counters);
@@ -82,7 +83,7 @@ impl Observer {
         }
     }
 
-    /// Jobs that were seen, for those who act on any.
+    /// All known jobs, for operators who act on any of them.
     pub(crate) fn known_jobs(&self) -> Vec<JobId> {
         self.jobs.keys().copied().collect()
     }

@@ -1,4 +1,4 @@
-//! Who lived, left and died.
+//! The workers: which of them live, leave and die.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use super::{Lease, Moment, Observer, is_running_by};
 use crate::plan::LEASE;
 
 impl Lease {
-    /// Whether it shows heartbeats whenever it can. One that has shown none was perhaps let in without learning of it.
+    /// Whether the worker sends heartbeats whenever it can. A worker without a heartbeat may have been
+    /// registered without its knowledge, since the answer was lost.
     fn lives(&self) -> bool {
         self.beats > 0 && !self.struck
     }
@@ -31,7 +32,10 @@ impl Observer {
             (lease.last_heartbeat, lease.unwritable) = (at.now, at.unwritable);
             lease.beats += 1;
             if gone {
-                self.broke("dead revived", format!("{worker} was let out or declared dead, and lives"));
+                self.broke(
+                    "dead revived",
+                    format!("{worker} had left or was declared dead, and is answered as alive"),
+                );
             }
         }
     }
@@ -48,10 +52,10 @@ impl Observer {
             .collect();
         let released: Vec<_> = held.into_iter().filter(|id| !is_running_by(at.store, *id, worker)).collect();
         if self.clean_leavers.contains(&worker) && !released.is_empty() {
-            self.broke("left behind", format!("{worker} ended cleanly, and left jobs {released:?}"));
+            self.broke("left behind", format!("{worker} ended cleanly, and left jobs {released:?} behind"));
         }
         for id in released {
-            self.let_go(id, at);
+            self.release(id, at);
         }
     }
 
@@ -65,17 +69,18 @@ impl Observer {
             if self.workers.get(&worker).is_none_or(|lease| !lease.dead) {
                 self.broke("taken from a live worker", format!("job {id} of {worker}"));
             }
-            let seen = self.jobs.get_mut(id).expect("looked up above");
+            let seen = self.jobs.get_mut(id).expect("the job was found above");
             seen.crashes += 1;
             let crashes = seen.crashes;
-            self.let_go(*id, at);
+            self.release(*id, at);
             if crashes > CRASHES_MAX {
                 self.broke("over limits", format!("job {id} was rescued {crashes} times"));
             }
         }
     }
 
-    /// Whoever the store no longer lists was declared dead, and must have been silent for a lease of real time.
+    /// Finds the workers that the store no longer lists. They were declared dead, and must have sent no
+    /// heartbeat for a lease of real time.
     fn see_the_dead(&mut self, at: &Moment<'_>) {
         let listed: BTreeSet<_> = at.store.workers().into_iter().map(|sighting| sighting.card.id).collect();
         let (mut hasty, mut unheard) = (Vec::new(), Vec::new());
@@ -91,10 +96,10 @@ impl Observer {
             }
         }
         for id in hasty {
-            self.broke("declared dead in life", format!("{id} had shown a heartbeat within its lease"));
+            self.broke("declared dead in life", format!("{id} had sent a heartbeat within its lease"));
         }
         for id in unheard {
-            self.broke("declared dead unheard", format!("{id} lived, and could store no heartbeat"));
+            self.broke("declared dead unheard", format!("{id} was alive, and could store no heartbeat"));
         }
     }
 }

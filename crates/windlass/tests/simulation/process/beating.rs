@@ -1,4 +1,4 @@
-//! Its heart: heartbeats, and what their answers bring.
+//! The heart of a process: its heartbeats, and the effects of their answers.
 
 use windlass::worker::Moment;
 use windlass::worker::heart::HeartEffect;
@@ -22,7 +22,7 @@ impl Body {
                     let heartbeat = Heartbeat { worker: self.worker, lease: LEASE, idle: false };
                     out.push(Wish::Send(Part::Heart, Call::HeartbeatAnswer(heartbeat)));
                 }
-                HeartEffect::LeaseRanOut => self.tell_all(|| Event::LeaseRanOut, now),
+                HeartEffect::LeaseRanOut => self.notify_pools(|| Event::LeaseRanOut, now),
                 HeartEffect::Cancel(_) | HeartEffect::Died => {}
             }
         }
@@ -35,7 +35,7 @@ impl Body {
         }
         let answer = answer.map_err(|_| CallFailure::Unknown).map(|reply| match reply {
             Reply::HeartbeatAnswer(heartbeat_answer) => {
-                self.heard_crowd(&heartbeat_answer, now, out);
+                self.on_members(&heartbeat_answer, now, out);
                 heartbeat_answer.beat
             }
             other => panic!("expected the answer to a heartbeat, got {other:?}"),

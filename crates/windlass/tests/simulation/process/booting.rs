@@ -1,4 +1,4 @@
-//! A process comes up: it declares, registers, and starts over when it was declared dead.
+//! The start of a process: it declares, registers, and starts again when it was declared dead.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::store::Call;
 use crate::test_rng::TestRng;
 
 impl Body {
-    /// Under a new identity each time: the one before may have been let in without our hearing of it.
+    /// Registers under a new identity each time: the previous one may have been registered although the
+    /// answer was lost.
     pub(super) fn register(&mut self, part: Part, plan: &ProcessPlan, out: &mut Vec<Wish>) {
         self.worker = WorkerId::from_random(self.rng.bits128());
         let card = WorkerCard {
@@ -44,7 +45,7 @@ impl Body {
             .iter()
             .map(|settings| {
                 let mut rng = TestRng::new(self.rng.bits());
-                // In half of the pools ends go in two batches at once whenever they can.
+                // In half of the pools, ends are settled in two concurrent batches whenever possible.
                 let second_from = if rng.per_mille(500) { 1 } else { usize::MAX };
                 let tokens = Box::new(move || ClaimToken::from_random(rng.bits128()));
                 let pool = Pool::new(settings.clone(), worker, quarantine.shared(), tokens);
@@ -59,6 +60,6 @@ impl Body {
         self.heart = Heart::new(LEASE, BEAT_EVERY, now);
         self.heart.beat_by(now, Duration::ZERO);
         let worker = self.worker;
-        self.tell_all(|| Event::Reborn(worker), now);
+        self.notify_pools(|| Event::Reborn(worker), now);
     }
 }

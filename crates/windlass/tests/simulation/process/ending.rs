@@ -1,4 +1,4 @@
-//! A process stops: cleanly if its pools end in time.
+//! The stop of a process: clean if its pools end in time.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ impl Body {
     pub(super) fn stop(&mut self, grace: Duration, now: Moment, out: &mut Vec<Wish>) {
         if self.stop_by.is_none() && self.stage == Stage::Up {
             self.stop_by = Some(now + grace + FLUSH_GRACE);
-            self.tell_all(|| Event::Stop { grace }, now);
-            self.tell_board(DutyStatusEvent::Stop, now, out);
+            self.notify_pools(|| Event::Stop { grace }, now);
+            self.notify_duties(DutyStatusEvent::Stop, now, out);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Its duties: the real board decides which of them it does; each is done one question after another.
+//! The duties of a process. The real duty status decides which duties it does; each duty sends one request
+//! after another.
 
 use windlass::duties::status::{Begin, DutyStatus, DutyStatusEffect, DutyStatusEvent, Entry, RunReport};
 use windlass::duties::{DutyMode, DutySpec, LeaseTiming};
@@ -14,7 +15,7 @@ use super::{Body, Part, Wish};
 use crate::plan::SWEEP_EVERY;
 use crate::store::{Answer, Call, Reply};
 
-/// A duty that the simulated processes have.
+/// A duty of the simulated processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Chore {
     Rescue,
@@ -23,7 +24,7 @@ pub(crate) enum Chore {
     Watch,
 }
 
-/// A run of one, and what it has asked.
+/// A run of a duty, with its current request.
 pub(super) struct Doing {
     run: RunId,
     asked: Ask,
@@ -33,7 +34,7 @@ pub(super) struct Doing {
 impl Chore {
     const ALL: [Self; 4] = [Self::Rescue, Self::Sweep, Self::Prune, Self::Watch];
 
-    /// Those that one process at a time does.
+    /// The duties that one process at a time does.
     pub(super) fn led() -> Vec<DutyName> {
         [Self::Rescue, Self::Sweep, Self::Prune].map(Self::name).to_vec()
     }
@@ -45,7 +46,7 @@ impl Chore {
             Self::Prune => "prune",
             Self::Watch => "watch",
         };
-        DutyName::parse(name).expect("they are plain names")
+        DutyName::parse(name).expect("the names are valid")
     }
 
     fn entry(self) -> Entry {
@@ -64,7 +65,7 @@ impl Chore {
 }
 
 impl Body {
-    pub(super) fn heard_crowd(
+    pub(super) fn on_members(
         &mut self,
         heartbeat_answer: &HeartbeatAnswer,
         now: Moment,
@@ -76,7 +77,7 @@ impl Body {
         let (worker, members, store_now) =
             (self.worker, heartbeat_answer.members.clone(), heartbeat_answer.now);
         if self.duty_status.is_some() {
-            self.tell_board(DutyStatusEvent::HeartbeatAnswer { worker, members, store_now }, now, out);
+            self.notify_duties(DutyStatusEvent::HeartbeatAnswer { worker, members, store_now }, now, out);
         } else {
             let entries = Chore::ALL.map(Chore::entry).to_vec();
             self.duty_status =
@@ -84,7 +85,7 @@ impl Body {
         }
     }
 
-    pub(super) fn tell_board(&mut self, event: DutyStatusEvent, now: Moment, out: &mut Vec<Wish>) {
+    pub(super) fn notify_duties(&mut self, event: DutyStatusEvent, now: Moment, out: &mut Vec<Wish>) {
         let Some(duty_status) = &mut self.duty_status else { return };
         for effect in duty_status.on(event, now) {
             self.perform_duty(effect, now, out);
@@ -113,24 +114,25 @@ impl Body {
                 out.push(Wish::Send(Part::Release, Call::ReleaseLeases(releases)));
             }
             DutyStatusEffect::Begin(begin) => self.begin_chore(&begin, now, out),
-            // A run looks whether it should stop before it asks the next question.
+            // A run checks whether it should stop before it sends the next request.
             DutyStatusEffect::StopRun(..) => {}
             DutyStatusEffect::Alert(alert) => out.push(Wish::Broke("duty alert", format!("{alert:?}"))),
             DutyStatusEffect::Lock(..) | DutyStatusEffect::Unlock(..) => unreachable!("no duty has a lock"),
         }
     }
 
-    /// Who neither leads nor stands by watches once, when it starts.
+    /// Begins a run. A process that neither leads nor stands by watches the other workers once, when it
+    /// starts.
     fn begin_chore(&mut self, begin: &Begin, now: Moment, out: &mut Vec<Wish>) {
         let chore = Chore::ALL.into_iter().find(|chore| chore.name() == begin.duty);
-        let chore = chore.expect("only these are on the board");
+        let chore = chore.expect("the duty status has only these duties");
         let rescue = Chore::Rescue.name();
         let watches = self
             .duty_status
             .as_ref()
             .is_some_and(|duty_status| duty_status.stands_by(&rescue) && !duty_status.leads(&rescue, now));
         if chore == Chore::Watch && self.has_watched && !watches {
-            self.tell_board(
+            self.notify_duties(
                 DutyStatusEvent::Ended(begin.duty.clone(), begin.run, RunReport::default()),
                 now,
                 out,
@@ -169,11 +171,11 @@ impl Body {
             _ => None,
         };
         let next = heard.and_then(|heard| self.observer.next(&doing.asked, &heard, doing.role, now));
-        // A leader that is none any more may have sent its question before: two at once must do no harm.
+        // A former leader may have sent its request while it led: two requests at once must do no harm.
         match next {
             Some(asked) => self.ask(chore, Doing { asked, ..doing }, out),
             None => {
-                self.tell_board(DutyStatusEvent::Ended(chore.name(), run, RunReport::default()), now, out)
+                self.notify_duties(DutyStatusEvent::Ended(chore.name(), run, RunReport::default()), now, out)
             }
         }
     }
@@ -190,6 +192,6 @@ impl Body {
             Reply::Renewed(answers) => leases.into_iter().zip(answers).collect(),
             other => panic!("expected the answer to renewals, got {other:?}"),
         });
-        self.tell_board(DutyStatusEvent::Renewed(call, answer), now, out);
+        self.notify_duties(DutyStatusEvent::Renewed(call, answer), now, out);
     }
 }

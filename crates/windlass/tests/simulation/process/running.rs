@@ -1,4 +1,5 @@
-//! Its pools and handlers: what a pool wants is done, and what comes of it is told to the pool.
+//! The pools and handlers of a process: it performs the effects of a pool, and notifies the pool of the
+//! results.
 
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use crate::handler::{Ends, Script};
 use crate::plan::{Pace, ProcessPlan};
 use crate::store::Call;
 
-/// After being asked to stop, a handler has this long to end by itself.
+/// How long a handler may continue after it was asked to stop.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
-/// When the store says that the worker is dead, its heart asks soon.
+/// How soon the heart sends a heartbeat after the store has answered that the worker is dead.
 const SOON: Duration = Duration::from_millis(500);
 
 impl Body {
@@ -31,7 +32,8 @@ impl Body {
     ) {
         for at in 0..self.pools.len() {
             let mut effects = self.pools[at].effects(now);
-            // Handlers are stopped in whatever order a map gives; here it must be the same each time.
+            // The order in which a map returns the handlers to stop is random; the order here must be the
+            // same each time.
             effects.sort_by_key(|effect| if let Effect::Abort(fence) = effect { Some(*fence) } else { None });
             effects.into_iter().for_each(|effect| self.perform(at, effect, now, pace, seed, out));
             let idle = self.pools[at].held() == 0;
@@ -53,7 +55,7 @@ impl Body {
                 out.push(Wish::Send(Part::Claim(at, request.token), Call::Claim(request)));
             }
             Effect::Settle(number, batch) => {
-                let first = batch.iter().filter(|settlement| self.told.insert(settlement.fence));
+                let first = batch.iter().filter(|settlement| self.reported.insert(settlement.fence));
                 out.extend(first.cloned().map(Wish::Ended));
                 out.push(Wish::Send(Part::Settle(at, number), Call::Settle(batch)));
             }
@@ -103,7 +105,7 @@ impl Body {
         }
         let Some(run) = self.runs.remove(&fence) else { return };
         let report = AttemptReport { ran_for: now - run.since, ..AttemptReport::default() };
-        self.tell(run.pool, Event::Ended { fence, outcome, report }, now);
+        self.notify_pool(run.pool, Event::Ended { fence, outcome, report }, now);
     }
 
     pub(super) fn hinted(&mut self, hint: &Hint, plan: &ProcessPlan, now: Moment, out: &mut Vec<Wish>) {
@@ -111,26 +113,26 @@ impl Body {
             Hint::Queue(queue) => {
                 for (at, settings) in plan.pools.iter().enumerate() {
                     if settings.scope.queues.contains(queue) {
-                        self.tell(at, Event::Hint, now);
+                        self.notify_pool(at, Event::Hint, now);
                     }
                 }
             }
             Hint::Cancel(fence) => self.cancel(*fence, out),
-            Hint::Lease(duty) => self.tell_board(DutyStatusEvent::Hint(duty.clone()), now, out),
+            Hint::Lease(duty) => self.notify_duties(DutyStatusEvent::Hint(duty.clone()), now, out),
             Hint::Quiet(_) | Hint::Trigger => {}
             Hint::Any => {
-                self.tell_all(|| Event::Hint, now);
-                self.tell_board(DutyStatusEvent::HintOfAnything, now, out);
+                self.notify_pools(|| Event::Hint, now);
+                self.notify_duties(DutyStatusEvent::HintOfAnything, now, out);
             }
         }
     }
 
-    /// A handler that listens ends soon; another is stopped after a grace.
+    /// Cancels a run. A handler that listens ends soon; another one is stopped after a grace period.
     pub(super) fn cancel(&mut self, fence: Fence, out: &mut Vec<Wish>) {
         let Some(run) = self.runs.get_mut(&fence).filter(|run| !run.cancelled) else { return };
         run.cancelled = true;
         let after = if run.listens { Duration::from_millis(10) } else { CANCEL_GRACE };
-        let outcome = AttemptOutcome::Cancelled("it was asked to stop".to_owned());
+        let outcome = AttemptOutcome::Cancelled("the job was asked to stop".to_owned());
         out.push(Wish::Later(after, Input::RunEnds { fence, run: run.number, outcome }));
     }
 }

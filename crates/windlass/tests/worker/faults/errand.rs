@@ -1,4 +1,4 @@
-//! What the worker does: it writes down that it begins and how it ends.
+//! The job of the fault tests: its handler records in the ledger that it begins and how it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl JobType for Errand {
     }
 }
 
-/// The book, who writes, and how often a job began or ended here.
+/// The ledger, the name under which this process writes, and how often a job began or ended here.
 #[derive(Clone)]
 pub(super) struct Scribe {
     shared_ledger: Arc<SharedLedger>,
@@ -48,15 +48,15 @@ pub(super) fn handlers(
     Handlers::new(scribe).handle(run)
 }
 
-/// One in ten fails, up to three times.
+/// Runs a job. One attempt in ten fails, up to three times.
 async fn run(job: Errand, ctx: Context, State(scribe): State<Scribe>) -> Result<(), std::io::Error> {
     let token = ctx.fence().token;
     scribe.note(Event::start(job.uid.clone(), token, &scribe.name));
-    // may sleep: this is the work; it takes long enough that something is under way at every moment.
+    // may sleep: this is the work; it takes long enough that some job runs at every moment.
     tokio::time::sleep(Duration::from_millis(fastrand::u64(..20))).await;
     if ctx.job().counters.failures < 3 && fastrand::u8(..10) == 0 {
         scribe.note(Event::end(job.uid, token, Outcome::Failed));
-        return Err(std::io::Error::other("not this time"));
+        return Err(std::io::Error::other("a planned failure"));
     }
     scribe.note(Event::end(job.uid, token, Outcome::Done));
     Ok(())

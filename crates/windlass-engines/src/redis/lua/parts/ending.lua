@@ -248,7 +248,7 @@ end
 -- Makes a job whose state is damaged a dead letter with an error that says so. The gate it waited for and the
 -- number of its attempts are lost with its state. The caller passes `type` if it knows the type from
 -- elsewhere.
-local function give_up(id, type)
+local function bury_damaged(id, type)
   local text = not known[id] and get_job(STATE, id)
   if not text or is_sound(text) then
     return
@@ -280,7 +280,7 @@ function ordering_key.oldest(gate)
         return job
       end
       leave_gate(gate, ids[i])
-      give_up(ids[i])
+      bury_damaged(ids[i])
     end
     if #ids < page then
       return nil
@@ -318,13 +318,13 @@ local function hex(bytes)
 end
 
 -- Jobs that workers no longer hold, by worker.
-local let_go = {}
+local released = {}
 
 on_write(function()
-  for worker, ids in pairs(let_go) do
+  for worker, ids in pairs(released) do
     call_many('SREM', key('held:') .. worker, ids)
   end
-  let_go = {}
+  released = {}
 end)
 
 local apply
@@ -347,8 +347,8 @@ do
   end
 
   local function stop_running(job)
-    let_go[job.worker] = let_go[job.worker] or {}
-    table.insert(let_go[job.worker], job.id)
+    released[job.worker] = released[job.worker] or {}
+    table.insert(released[job.worker], job.id)
     if note(job, 'cancel') then
       write('SREM', key('stops:') .. job.worker, job.id)
       drop_notes(job, 'cancel')

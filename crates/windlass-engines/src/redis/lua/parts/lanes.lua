@@ -100,7 +100,7 @@ local function queue_args()
 end
 
 -- Removes a job from a set of waiting jobs, because it does not wait or cannot be read.
-local function take_away(place, id, type)
+local function remove_waiting(place, id, type)
   write('ZREM', place, id)
-  give_up(id, type)
+  bury_damaged(id, type)
 end

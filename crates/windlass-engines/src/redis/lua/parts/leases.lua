@@ -53,6 +53,6 @@ local function lease_holds(duty, fence, term)
 end
 
 -- Notifies all engines that a lease is free, or that its holder was requested to step down.
-local function tell_lease(duty)
+local function notify_lease(duty)
   write('PUBLISH', key('stops'), 'lease:' .. duty)
 end

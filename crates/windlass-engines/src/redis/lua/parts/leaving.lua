@@ -4,7 +4,7 @@
 -- Releases a worker. The jobs that it holds are requeued as core decides (apply.rs), at most `most` in one
 -- run. While there are more, the worker is `leaving`, and claims nothing from then on. It is not woken any
 -- more. Returns how many jobs were requeued.
-local function let_out(worker, release, most)
+local function release_worker(worker, release, most)
   local row, held = key('worker:') .. worker, key('held:') .. worker
   local ids = redis.call('SRANDMEMBER', held, most)
   for i, job in ipairs(load_all(ids)) do
@@ -12,7 +12,7 @@ local function let_out(worker, release, most)
       apply(job, release, nil, nil)
     else
       write('SREM', held, ids[i])
-      give_up(ids[i])
+      bury_damaged(ids[i])
     end
   end
   if redis.call('SCARD', held) > #ids then
@@ -25,7 +25,7 @@ local function let_out(worker, release, most)
     end
     write('UNLINK', row, held, key('stops:') .. worker)
     write('SREM', key('workers'), worker)
-    no_longer_hear(worker, redis.call('HGET', row, 'duties'))
+    forget_member(worker, redis.call('HGET', row, 'duties'))
   end
   return #ids
 end

@@ -7,10 +7,10 @@
 
 local SET_CHARS = 40
 -- The maximum number of silent workers that one run removes.
-local UNHEARD_MAX = 1000
+local SILENT_MAX = 1000
 
 -- Records a worker's heartbeat. A worker that could do no duty is not counted.
-local function hear(worker, duties, place, hearing)
+local function count_as_live(worker, duties, place, hearing)
   if duties == '' then
     return
   end
@@ -21,7 +21,7 @@ local function hear(worker, duties, place, hearing)
 end
 
 -- Removes a worker that is gone.
-local function no_longer_hear(worker, duties)
+local function forget_member(worker, duties)
   if duties and duties ~= '' then
     local set = redis.sha1hex(duties)
     write('ZREM', key('members:') .. set, worker)
@@ -30,27 +30,27 @@ local function no_longer_hear(worker, duties)
 end
 
 -- Removes the workers that fell silent, and returns them by their sets.
-local function take_out_unheard()
-  local unheard = {}
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key('heard'), '-inf', '(' .. NOW_DIGITS, 'LIMIT', 0, UNHEARD_MAX)) do
+local function remove_silent()
+  local silent_workers = {}
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key('heard'), '-inf', '(' .. NOW_DIGITS, 'LIMIT', 0, SILENT_MAX)) do
     local set, worker = string.sub(member, 1, SET_CHARS), string.sub(member, SET_CHARS + 1)
-    unheard[set] = unheard[set] or {}
-    table.insert(unheard[set], worker)
+    silent_workers[set] = silent_workers[set] or {}
+    table.insert(silent_workers[set], worker)
     write('ZREM', key('members:') .. set, worker)
     write('ZREM', key('heard'), member)
   end
-  return unheard
+  return silent_workers
 end
 
 -- For each set of duties that other workers have: the duties, the number of these workers, and how many of
 -- them have a lower ring position.
 local function count_members(me, place)
-  local unheard, sets, counts = take_out_unheard(), redis.call('HGETALL', key('member_sets')), {}
+  local silent_workers, sets, counts = remove_silent(), redis.call('HGETALL', key('member_sets')), {}
   for i = 1, #sets, 2 do
     local set = sets[i]
     local name = key('members:') .. set
     local able, before = redis.call('ZCARD', name), redis.call('ZCOUNT', name, '-inf', '(' .. digits(place))
-    for _, worker in ipairs(unheard[set] or {}) do
+    for _, worker in ipairs(silent_workers[set] or {}) do
       local at = worker ~= me and tonumber(redis.call('ZSCORE', name, worker) or '')
       able = able - (at and 1 or 0)
       before = before - (at and at < place and 1 or 0)

@@ -14,7 +14,7 @@
 
 -- A function has room for 200 local names. Names between `do` and `end` take none of it from the names that
 -- follow.
-local IS_OLDER, read_limits, put_next, put_again, ends_want_of_room, make_room, write_put, last_number
+local IS_OLDER, read_limits, enqueue_next, enqueue_again, frees_enough_room, make_room, write_enqueued, last_number
 do
   local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
   -- Whether the store has forgotten jobs that the caller knows of: then nothing may be enqueued.
@@ -186,7 +186,7 @@ do
   local NOTHING = {}
 
   -- Stores one job. Returns its answer, or nil if it is a new job.
-  local function put(type, priority, head, when, body, text)
+  local function enqueue_one(type, priority, head, when, body, text)
     local special = text == '' and NOTHING or cjson.decode(text)
     local holder = special.key and key_holder(type, special.key)
     local decision = holder and verdict(holder, special.conflict) or 'i'
@@ -227,22 +227,22 @@ do
 
   -- Stores the job that the next arguments describe, unless it is only to be skipped. Returns its answer, or
   -- nil if it is a new job: then `last_number` is its number.
-  function put_next(is_passed_over)
+  function enqueue_next(is_passed_over)
     head, when, body, special = arg(), arg(), arg(), arg()
     if not is_passed_over then
-      return put_again()
+      return enqueue_again()
     end
   end
 
   -- Stores the job that was refused just now.
-  function put_again()
+  function enqueue_again()
     local of = read_head(head)
-    return put(of.type, of.priority, head, when, body, special)
+    return enqueue_one(of.type, of.priority, head, when, body, special)
   end
 
   -- Whether the job with this answer was refused because its queue is full, and the end of another job makes
   -- enough room.
-  function ends_want_of_room(answer, job)
+  function frees_enough_room(answer, job)
     local limit = limits[read_head(head).type]
     return limit ~= nil and answer == 'x' .. limit.refusal and limits[job.type] == limit and limit.room == 0
   end
@@ -256,7 +256,7 @@ do
   end
 
   -- Writes all enqueued jobs.
-  function write_put()
+  function write_enqueued()
     open_plain_lanes()
     writers.first()
     -- Before anything else: should this script stop half way all the same, the numbers of the jobs that it

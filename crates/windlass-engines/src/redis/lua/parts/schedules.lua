@@ -15,7 +15,7 @@ local function read_schedule(text)
 end
 
 -- When the next schedule that is not due yet has to be evaluated; '' for never.
-local function next_look()
+local function next_evaluation()
   local first = redis.call('ZRANGEBYSCORE', key('agenda'), '(' .. NOW_DIGITS, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return first[2] and digits(tonumber(first[2])) or ''
 end
@@ -23,7 +23,7 @@ end
 -- The answer about schedules of these names: when to evaluate next, where this page ends, and for each
 -- schedule that exists its name, version, last job, record.
 local function answer_schedules(names, look_at)
-  local rows = {next_look(), look_at, names[#names] or ''}
+  local rows = {next_evaluation(), look_at, names[#names] or ''}
   for i, text in ipairs(get_many(key('schedules'), names)) do
     if text then
       local version, job, record = read_schedule(text)

@@ -100,17 +100,17 @@ end
 
 -- The notes that scripts read. The first access reads all of them: each command takes a script longer than
 -- the server needs for it.
-local ASKED = {'key', 'scope', 'ordering_key', 'group', 'fairness_key', 'expires', 'gate', 'cancel', 'settled'}
-local IS_ASKED = {}
-for _, name in ipairs(ASKED) do
-  IS_ASKED[name] = true
+local READ_NOTES = {'key', 'scope', 'ordering_key', 'group', 'fairness_key', 'expires', 'gate', 'cancel', 'settled'}
+local IS_READ_NOTE = {}
+for _, name in ipairs(READ_NOTES) do
+  IS_READ_NOTE[name] = true
 end
 
 local function stored_notes(job)
   if not job.stored then
     job.stored = {}
-    for i, value in ipairs(redis.call('HMGET', key('notes:') .. job.id, unpack(ASKED))) do
-      job.stored[ASKED[i]] = value or nil
+    for i, value in ipairs(redis.call('HMGET', key('notes:') .. job.id, unpack(READ_NOTES))) do
+      job.stored[READ_NOTES[i]] = value or nil
     end
   end
   return job.stored
@@ -140,7 +140,7 @@ end
 
 local function drop_notes(job, ...)
   for _, name in ipairs(has_notes(job) and {...} or {}) do
-    if not IS_ASKED[name] or stored_notes(job)[name] then
+    if not IS_READ_NOTE[name] or stored_notes(job)[name] then
       job.dropped = job.dropped or {}
       table.insert(job.dropped, name)
       stored_notes(job)[name] = nil

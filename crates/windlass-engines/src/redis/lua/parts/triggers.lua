@@ -19,14 +19,14 @@ local function save_trigger(name, version, job, look_at, record)
 end
 
 -- The rest is for the evaluation of a trigger; see fire_trigger.lua.
-local look = {}
+local group_check = {}
 
 -- The page size, and the maximum number of jobs of one set that are read. If none of them decides, the
 -- trigger is evaluated again later.
-look.PAGE, look.MOST = 50, 500
+group_check.PAGE, group_check.MOST = 50, 500
 
 -- How many jobs of a type have not ended, and how many of those run.
-function look.counts(type)
+function group_check.counts(type)
   local field = digits(type) .. ':'
   local counts = redis.call('HMGET', key('counts'), field .. 'enqueued', field .. 'succeeded', field .. 'dead', field .. 'cancelled')
   local function number(i)
@@ -41,7 +41,7 @@ function look.counts(type)
 end
 
 -- The triggers that watch the same group as this one, by name: their jobs do not belong to the group.
-function look.peers(name)
+function group_check.peers(name)
   local peers = {[name] = true}
   for _, trigger in ipairs(triggers.watches()) do
     if triggers.watch_the_same(trigger, triggers.by_name[name]) then
@@ -51,14 +51,14 @@ function look.peers(name)
   return peers
 end
 
-function look.is_hook(job, peers)
+function group_check.is_trigger_job(job, peers)
   local maker = triggers.maker(note(job, 'key'))
   return maker and peers[maker.name]
 end
 
 -- How many jobs of these triggers have not ended, and how many of those run, by type; and how many are due,
 -- by the key of their lane.
-function look.hooks(peers)
+function group_check.trigger_jobs(peers)
   local live, running, due = {}, {}, {}
   for name in pairs(peers) do
     for _, id in ipairs(redis.call('SMEMBERS', key('trigger_jobs:') .. name)) do
@@ -83,19 +83,19 @@ end
 -- Whether a job that is not of these triggers is in this set up to this score. With `repairs`, jobs that have
 -- ended are removed from the set; a process of an older version has left them there. Returns nil if the
 -- answer is not known.
-function look.any(place, score, peers, mends)
-  for from = 0, look.MOST - 1, look.PAGE do
-    local ids = redis.call('ZRANGEBYSCORE', place, '-inf', score, 'LIMIT', from, look.PAGE)
+function group_check.any(place, score, peers, repairs)
+  for from = 0, group_check.MOST - 1, group_check.PAGE do
+    local ids = redis.call('ZRANGEBYSCORE', place, '-inf', score, 'LIMIT', from, group_check.PAGE)
     for i, job in ipairs(load_all(ids)) do
       if job and (waits(job) or job.stage == 'r') then
-        if not look.is_hook(job, peers) then
+        if not group_check.is_trigger_job(job, peers) then
           return true
         end
-      elseif mends then
+      elseif repairs then
         write('ZREM', place, ids[i])
       end
     end
-    if #ids < look.PAGE then
+    if #ids < group_check.PAGE then
       return false
     end
   end
@@ -104,10 +104,10 @@ end
 
 -- Whether any job of these types is left. Where there are more jobs of triggers than are read one by one,
 -- they are counted.
-function look.left_of_types(types, peers, waits_too)
-  local own_live, own_running, own_due = look.hooks(peers)
+function group_check.types_have_work(types, peers, waits_too)
+  local own_live, own_running, own_due = group_check.trigger_jobs(peers)
   for _, type in ipairs(types) do
-    local unfinished, running = look.counts(type)
+    local unfinished, running = group_check.counts(type)
     if waits_too and unfinished > (own_live[type] or 0) or not waits_too and running > (own_running[type] or 0) then
       return true
     end
@@ -116,7 +116,7 @@ function look.left_of_types(types, peers, waits_too)
       places[#places + 1] = lane_key(type, letter)
     end
     for i, place in ipairs(waits_too and {} or places) do
-      local is_there = look.any(place, NOW_DIGITS, peers, i == 1)
+      local is_there = group_check.any(place, NOW_DIGITS, peers, i == 1)
       if is_there == nil then
         is_there = redis.call('ZCOUNT', place, '-inf', NOW_DIGITS) > (own_due[place] or 0)
       end

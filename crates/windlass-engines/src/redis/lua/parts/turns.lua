@@ -2,10 +2,10 @@
 -- script may have 200 local names at a time, so all of it is in the table `lines`.
 -- keys later, notes:, ring
 
--- Limits of one claim: SHARES_MAX fairness keys over all types together, and NAMELESS_MAX of the first jobs
--- of the lanes. These are read for jobs that were stored without a fairness key before other jobs had one.
--- But at least EACH_MIN are read for each type or lane, however many there are.
-lines.SHARES_MAX, lines.NAMELESS_MAX, lines.EACH_MIN = 200, 100, 10
+-- Limits of one claim: FAIRNESS_KEYS_MAX fairness keys over all types together, and NAMELESS_MAX of the first
+-- jobs of the lanes. These are read for jobs that were stored without a fairness key before other jobs had
+-- one. But at least EACH_MIN are read for each type or lane, however many there are.
+lines.FAIRNESS_KEYS_MAX, lines.NAMELESS_MAX, lines.EACH_MIN = 200, 100, 10
 -- The minimum that is read at once behind wrong entries of a line.
 lines.READ_ON = 20
 -- The offset of the due time in a state.
@@ -19,7 +19,7 @@ end
 -- Moves fairness keys that fall due to the ring, and adds them to `found`.
 function lines.let_fall_due(type, priority, most, found)
   local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
-  for _, fairness_key in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, most) or {}) do
+  for _, fairness_key in ipairs(lines.query('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, most) or {}) do
     lines.write('ZREM', later, fairness_key)
     -- If this script later records that the next job of this key falls due later, it must not go by the score
     -- that is being removed.
@@ -34,9 +34,9 @@ end
 -- Returns the last of them, if there may be more behind it.
 function lines.next_in_ring(type, priority, last, most, found)
   local ring = lines.key('ring', type, priority)
-  local fairness_keys = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, most) or {}
+  local fairness_keys = lines.query('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, most) or {}
   if last and #fairness_keys < most then
-    for _, fairness_key in ipairs(lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, most - #fairness_keys) or {}) do
+    for _, fairness_key in ipairs(lines.query('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, most - #fairness_keys) or {}) do
       fairness_keys[#fairness_keys + 1] = fairness_key
     end
   end
@@ -49,7 +49,7 @@ end
 -- Whether a line contains a due job. If not, its key leaves the ring, until its first job falls due or for
 -- good.
 function lines.is_due(type, priority, fairness_key)
-  local found = lines.ask('ZRANGEBYSCORE', lines.line(type, priority, fairness_key), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local found = lines.query('ZRANGEBYSCORE', lines.line(type, priority, fairness_key), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local head = found and tonumber(found[2])
   if head and head <= NOW then
     return true
@@ -66,7 +66,7 @@ end
 function lines.due_fairness_keys(type, priority, last, most, fairness_keys)
   local found, is_any = {}, false
   lines.let_fall_due(type, priority, most, found)
-  local asked_upto = lines.next_in_ring(type, priority, last, most, found)
+  local read_upto = lines.next_in_ring(type, priority, last, most, found)
   for fairness_key in pairs(found) do
     is_any = true
     if lines.is_due(type, priority, fairness_key) then
@@ -76,7 +76,7 @@ function lines.due_fairness_keys(type, priority, last, most, fairness_keys)
   if not is_any and redis.call('EXISTS', lines.key('later', type, priority)) == 0 then
     close_lane(type, lines.mark(priority))
   end
-  return asked_upto
+  return read_upto
 end
 
 -- Deletes the lines of a priority of a type without waiting jobs, some at a time.
@@ -84,12 +84,12 @@ function lines.drop(type, priority)
   local is_rest = true
   for _, what in ipairs({'ring', 'later'}) do
     local name = lines.key(what, type, priority)
-    local fairness_keys = lines.ask('ZRANGE', name, 0, lines.SHARES_MAX - 1) or {}
+    local fairness_keys = lines.query('ZRANGE', name, 0, lines.FAIRNESS_KEYS_MAX - 1) or {}
     for _, fairness_key in ipairs(fairness_keys) do
       lines.write('UNLINK', lines.line(type, priority, fairness_key))
       lines.write('ZREM', name, fairness_key)
     end
-    is_rest = is_rest and #fairness_keys < lines.SHARES_MAX
+    is_rest = is_rest and #fairness_keys < lines.FAIRNESS_KEYS_MAX
   end
   if is_rest then
     close_lane(type, lines.mark(priority))
@@ -123,7 +123,7 @@ function lines.due_of(text)
 end
 
 -- Whether a job waits without a gate, with the type and priority of a line.
-function lines.stands_in(type, priority, text)
+function lines.belongs_in(type, priority, text)
   local stage = text and #text == HEAD_BYTES and string.sub(text, 1, 1)
   local of_type, of_priority
   if stage then
@@ -145,20 +145,20 @@ function lines.read_line(turns, type, priority, fairness_key, limit)
   local from, before = 0, #turns
   while #turns - before < limit do
     local most = from == 0 and limit or math.max(limit, lines.READ_ON)
-    local ids = lines.ask('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'LIMIT', from, most) or {}
+    local ids = lines.query('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'LIMIT', from, most) or {}
     for i, text in ipairs(get_jobs(STATE, ids)) do
-      local stands_here = lines.stands_in(type, priority, text)
-      if stands_here and lines.due_of(text) > NOW then
+      local belongs_here = lines.belongs_in(type, priority, text)
+      if belongs_here and lines.due_of(text) > NOW then
         lines.write('ZADD', name, digits(lines.due_of(text)), ids[i])
         lines.fall_due(type, priority, fairness_key, lines.due_of(text))
-      elseif stands_here then
+      elseif belongs_here then
         lines.add(turns, type, priority, ids[i], text)
       elseif not lines.met[ids[i]] then
         lines.write('ZREM', name, ids[i])
       end
     end
     from = from + #ids
-    if #ids < most or from > limit + lines.SHARES_MAX then
+    if #ids < most or from > limit + lines.FAIRNESS_KEYS_MAX then
       return
     end
   end
@@ -168,10 +168,10 @@ end
 function lines.read_nameless(turns, lane, priority, most)
   local ids = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'LIMIT', 0, most)
   for i, text in ipairs(get_jobs(STATE, ids)) do
-    local has_fairness_key = text and lines.stands_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
+    local has_fairness_key = text and lines.belongs_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
       and redis.call('HEXISTS', key('notes:') .. ids[i], 'fairness_key') == 1
-    if text and not has_fairness_key and lines.stands_in(lane.type, priority, text)
-      and not lines.ask('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
+    if text and not has_fairness_key and lines.belongs_in(lane.type, priority, text)
+      and not lines.query('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
       lines.add(turns, lane.type, priority, ids[i], text)
     end
   end
@@ -197,11 +197,11 @@ function lines.first_of_fairness_key(lanes, types, priority, fairness_key, limit
 end
 
 -- The first job of each line, then the second of each: jobs start in this order.
-function lines.interleave(brought)
+function lines.interleave(per_key)
   local all, n = {}, 1
   repeat
     local before = #all
-    for _, turns in ipairs(brought) do
+    for _, turns in ipairs(per_key) do
       all[#all + 1] = turns[n]
     end
     n = n + 1

@@ -104,7 +104,7 @@ end)
 local lines = {entering = {}, due = {}, later = {}, writes = {}}
 
 -- The answer of a key of lines; nil if the key is damaged, and then it is deleted.
-function lines.ask(command, name, ...)
+function lines.query(command, name, ...)
   local found = redis.pcall(command, name, ...)
   if type(found) ~= 'table' or not found.err then
     return found
@@ -137,7 +137,7 @@ end
 function lines.fall_due(type, priority, fairness_key, due)
   local name = lines.key('later', type, priority)
   lines.later[name] = lines.later[name] or {}
-  local known_due = lines.later[name][fairness_key] or tonumber(lines.ask('ZSCORE', name, fairness_key) or math.huge)
+  local known_due = lines.later[name][fairness_key] or tonumber(lines.query('ZSCORE', name, fairness_key) or math.huge)
   if due < known_due then
     lines.write('ZADD', name, digits(due), fairness_key)
   end
@@ -189,7 +189,7 @@ on_write(function()
   lines.entering, lines.due, lines.writes = {}, {}, {}
 end)
 
-local function stand_in_lane(job, is_suspect)
+local function enter_lane(job, is_suspect)
   job.stage = is_suspect and 'u' or (job.due <= NOW and 'w' or 'f')
   local lane = lane_of(job)
   open_lane(job.type, lane)
@@ -307,7 +307,7 @@ local function enter_waiting(job, gate)
   job.could_run = nil
   job.token, job.worker, job.since, job.at = nil, nil, nil, nil
   if gate == '' or gate == SUSPECT then
-    stand_in_lane(job, gate == SUSPECT)
+    enter_lane(job, gate == SUSPECT)
   else
     park(job, gate)
   end
