@@ -73,7 +73,6 @@ use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, Hint, HintListener, RescueRequest, Rescued, Result,
 };
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
-use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::lease::{
@@ -104,7 +103,7 @@ use hints::Channels;
 use listen::Listener;
 use notify::IdleRegistry;
 use sql::Statements;
-use store_error::StoreResult;
+use store_error::{StoreResult, check_batch_size};
 use value::{Instant, instant};
 
 pub use address::Address;
@@ -330,16 +329,6 @@ impl Store {
     fn learn_time(&self, now: Timestamp) {
         *self.time.lock().unwrap_or_else(PoisonError::into_inner) = (now, Moment::now());
     }
-}
-
-/// Refuses a request that is too big.
-fn check_batch_size(max: usize, what: &str, got: usize) -> Result<()> {
-    if got <= max {
-        return Ok(());
-    }
-    Err(EngineError::Refused(format!(
-        "expected at most {max} {what} in one request, got {got}; send them in parts"
-    )))
 }
 
 #[async_trait]
