@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::servers::Servers;
 use crate::{command, features, packages, redis5, simulate};
-use lanes::{Job, News};
+use lanes::{Event, Job};
 use programs::Program;
 use tally::Tally;
 
@@ -39,13 +39,13 @@ struct TestOptions<'a> {
 }
 
 impl<'a> TestOptions<'a> {
-    fn read(options: &[&'a str]) -> Result<Self, String> {
+    fn read(words: &[&'a str]) -> Result<Self, String> {
         let mut options = Self::default();
-        let mut options = options.iter();
-        while let Some(option) = options.next() {
-            match *option {
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
                 "--long" => options.long = true,
-                "--with" => options.redis_5 |= groups(options.next())?.contains(&REDIS_5),
+                "--with" => options.redis_5 |= groups(words.next())?.contains(&REDIS_5),
                 name if is_crate(name) => options.crates.push(name),
                 other => {
                     return Err(format!(
@@ -188,9 +188,9 @@ impl Runs<'_> {
     fn run(&mut self, jobs: Vec<Job>, lanes: usize) {
         let Self { servers, folder, tally, failures } = self;
         let equip = |command: &mut Command, lane| servers.tell_apart(command, lane);
-        lanes::run(jobs, lanes, folder, &equip, |news| match news {
-            News::Begun(name, path) => println!("begun: {name}, into {}", path.display()),
-            News::Ended(ended) => {
+        lanes::run(jobs, lanes, folder, &equip, |event| match event {
+            Event::Begun(name, path) => println!("begun: {name}, into {}", path.display()),
+            Event::Ended(ended) => {
                 println!("\n── {}: {} s ──\n{}", ended.name, ended.took.as_secs(), ended.output.trim_end());
                 ended.output.lines().for_each(|line| tally.read(&ended.name, line));
                 failures.extend(ended.result.err());

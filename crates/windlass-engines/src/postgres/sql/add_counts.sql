@@ -1,6 +1,6 @@
 -- add_counts: appends the changes of a transaction to the counts, for maintenance to fold.
--- by position: $1 types   $2 queues   $3 minutes in which the waiting jobs fall due   $4 waiting   $5
--- parked   $6 running
+-- by position: $1 types   $2 queues   $3 minutes in which the waiting jobs fall due   $4 waiting   $5 parked
+-- $6 running
 -- $7 dead letters   $8 enqueued   $9 succeeded   $10 retried   $11 dead   $12 cancelled   $13 started over
 INSERT INTO windlass.count_deltas (
     job_type, queue, minute, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled,

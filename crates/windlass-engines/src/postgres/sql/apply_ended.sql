@@ -2,11 +2,11 @@
 -- only while its claim holds or it waited. Returns whether a completion trigger was marked. If an operator
 -- has deleted the row of a type, its jobs get the default retention.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
--- $7 errors, or null   $8 the token that settled it, or null; $9 now   by position: $10 workers   $11
--- started at
+-- $7 errors, or null   $8 the token that settled it, or null; $9 now   by position: $10 workers
+-- $11 started at
 -- $12 endings   $13 errors of the attempt   $14 outputs   $15 states   $16 results   $17 why
--- $18 whether each kept triggers unfinished that do not wait for retries, and $19 triggers that do; $20
--- ended at
+-- $18 whether each kept triggers unfinished that do not wait for retries, and $19 triggers that do
+-- $20 ended at
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],

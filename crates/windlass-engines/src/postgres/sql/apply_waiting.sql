@@ -4,10 +4,8 @@
 -- or a lock. Returns whether a completion trigger was marked, whether all transitions were applied, and
 -- otherwise the ids of those that were applied.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
--- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10
--- gates
--- $11 whether each keeps triggers unfinished no longer, of those that do not wait for retries; $12 of those
--- that do
+-- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10 gates
+-- $11 whether each keeps triggers unfinished no longer that do not wait for retries, and $12 triggers that do
 -- $13 ctids of their rows, or nulls   $14 of the rows with a known ctid, one id of each page
 WITH cleared AS MATERIALIZED (
     -- A page is full once its jobs are claimed: half of it is the row versions from before. Access through

@@ -6,8 +6,8 @@
 -- again, and their worker learns it by its token.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
 -- $6 types, or null for all   $7 limit   $8 boosted   $9 whether the token has claimed jobs already
--- the ranges, most urgent first: $10 priorities   $11 and $12 due time and id they start after   $13 due
--- until
+-- the ranges, most urgent first: $10 priorities   $11 and $12 due time and id they start after
+-- $13 due until
 -- $14 whether to skip rows with an xmax, without testing their locks
 WITH guard AS MATERIALIZED (
     SELECT version, at, set_config('synchronous_commit', 'off', true) = 'off'

@@ -3,8 +3,8 @@
 -- range is one of three: the jobs of one fairness key, by the index of fairness keys; all jobs of a
 -- priority, by the index of claims; or only those of them without any fairness key. The ranges do not
 -- overlap.
--- $1 to $14 as in claim; for each range: $15 fairness key, or null   $16 limit   $17 only jobs without any
--- fairness key
+-- $1 to $14 as in claim; for each range: $15 fairness key, or null   $16 limit
+-- $17 only jobs without any fairness key
 picked AS MATERIALIZED (
     SELECT job.id, job.place, job.late
     FROM guard

@@ -1,13 +1,13 @@
 -- enqueue: enqueues jobs without keys, all under one receipt. Stores nothing if the request was answered
 -- before, or if the queues and types are no longer those that the caller decided by. A receipt is valid for
 -- an hour. Returns the version of the catalogue, whether the jobs were stored, and their ids.
--- $1 now, or null for the server's clock   $2 request   $3 version of the catalogue   $4 answers, if some
--- were refused
+-- $1 now, or null for the server's clock   $2 request   $3 version of the catalogue
+-- $4 answers, if some were refused
 -- $5 no worker needs a notification   then by position: $6 queues   $7 types   $8 priorities   $9 payloads
--- $10 due at, or null   $11 else due in microseconds   $12 expires at   $13 else expires in   $14
--- correlations
--- $15 groups   $16 tags   $17 options   $18 maximum attempts   $19 fairness keys; fewer if the last jobs
--- have none
+-- $10 due at, or null   $11 else due in microseconds   $12 expires at   $13 else expires in
+-- $14 correlations
+-- $15 groups   $16 tags   $17 options   $18 maximum attempts
+-- $19 fairness keys; fewer if the last jobs have none
 -- plan: sorts: the jobs of one request, so that those of one priority lie together
 WITH guard AS MATERIALIZED (
     SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue

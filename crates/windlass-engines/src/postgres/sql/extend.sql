@@ -4,8 +4,8 @@
 -- lease: the set, the number of these workers, and how many of them stand before this worker in the ring.
 -- One row without a set if there are no others. It touches no jobs: a session that locks their table must
 -- not cost a worker its lease.
--- $1 now, or null for the server's clock   $2 worker   $3 lease in microseconds   $4 what its own clock
--- shows, or null
+-- $1 now, or null for the server's clock   $2 worker   $3 lease in microseconds
+-- $4 what its own clock shows, or null
 -- plan: sorts: live workers are grouped by their duties
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at

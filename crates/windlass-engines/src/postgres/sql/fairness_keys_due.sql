@@ -3,13 +3,12 @@
 -- the empty name stands for the jobs without a fairness key that are in the index. The row with a null name
 -- is about the very first jobs of a priority: how many of them have no name at all, and when the last of
 -- them falls due.
--- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all   $4 limit for each
--- priority
+-- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all   $4 limit for each priority
 -- $5 how many of the very first jobs are read
--- by position: $6 priorities   $7 behind which fairness key   $8 and $9 due time and id where each priority
--- starts
--- by position, for fairness keys with a known cursor: $10 priorities   $11 fairness keys   $12 and $13 due
--- time and id where each starts
+-- by position: $6 priorities   $7 behind which fairness key
+-- $8 and $9 due time and id where each priority starts
+-- by position, for fairness keys with a known cursor: $10 priorities   $11 fairness keys
+-- $12 and $13 due time and id where each starts
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
 ), cursors AS MATERIALIZED (

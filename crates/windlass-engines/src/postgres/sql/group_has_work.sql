@@ -2,8 +2,7 @@
 -- or has not ended. Running jobs are among those that are due and have no gate. The job of a trigger has no
 -- group.
 -- $1 group   $2 now, or null for the server's clock
--- $3 whether the trigger waits for retries: then only the second question is answered, and else only the
--- first
+-- $3 whether the trigger waits for retries: then only the second answer is computed, and else only the first
 -- $4 the trigger   $5 limit of its marks
 -- The same statement reads the marks, so it sees them in the same snapshot as the jobs: each mark belongs
 -- to an end that it sees, and each job that it still sees will leave another mark.

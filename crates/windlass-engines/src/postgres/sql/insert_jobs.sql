@@ -1,9 +1,9 @@
 -- insert_jobs: stores new jobs under ids that were taken before.
--- $1 now, or null for the server's clock   by position: $2 ids   $3 keys   $4 queues   $5 types   $6
--- priorities
+-- $1 now, or null for the server's clock   by position: $2 ids   $3 keys   $4 queues   $5 types
+-- $6 priorities
 -- $7 payloads   $8 due at, or null   $9 else due in microseconds   $10 expires at   $11 else expires in
--- $12 correlations   $13 groups   $14 tags   $15 options   $16 maximum attempts   $17 fairness keys   $18
--- ordering keys
+-- $12 correlations   $13 groups   $14 tags   $15 options   $16 maximum attempts   $17 fairness keys
+-- $18 ordering keys
 -- $19 gates
 INSERT INTO windlass.delayed_jobs (
     id, scheduled_at, created_at, expires_at, max_attempts, priority, queue, job_type, payload, key,

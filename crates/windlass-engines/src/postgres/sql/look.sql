@@ -7,8 +7,7 @@
 -- 4. By the queue's name: where jobs were requeued lately. Late jobs may arrive late, so the last seconds
 --    are read again.
 -- 5. The version of the catalogue with the time, and whether ordering keys are marked, in a row of its own.
--- by position: $1 queues   $2 types of each as JSON, or null for all   $3 now, or null for the server's
--- clock
+-- by position: $1 queues   $2 types of each as JSON, or null for all   $3 now, or null for the server's clock
 -- plan: walks ordering_key_marks_ordering_key: it stops at the first row
 -- plan: sorts: the places of requeues in the last ten seconds, by queue and priority
 SELECT s.place::bigint, p.priority::smallint, first.scheduled_at, first.id, first.fairness_key

@@ -1,7 +1,7 @@
 -- note_locks: notes the owner of the locks that this session has just taken, for operators. Deletes notes
 -- of locks that no session has held for long.
--- $1 now, or null for the server's clock   $2 duties   $3 worker   $4 how long a note without a lock is
--- kept, in microseconds
+-- $1 now, or null for the server's clock   $2 duties   $3 worker
+-- $4 how long a note without a lock is kept, in microseconds
 -- plan: sorts: locks, and there are few
 WITH held AS MATERIALIZED (
     SELECT (l.classid::bigint << 32) | l.objid::bigint AS key

@@ -2,8 +2,7 @@
 -- gate. Jobs that another session has locked are left for the next time. Returns for each queue and
 -- priority how many jobs went through, and from where claims must read again: null for jobs behind another
 -- gate. Each row has the position of the last job, if others wait behind it.
--- $1 gate   $2 limit   $3 the gate of a job that has ever crashed   $4 and $5 due time and id they come
--- after
+-- $1 gate   $2 limit   $3 the gate of a job that has ever crashed   $4 and $5 due time and id they come after
 -- plan: sorts: the jobs that pass, of which the last is returned
 WITH picked AS MATERIALIZED (
     SELECT ctid AS place, scheduled_at, id FROM windlass.delayed_jobs

@@ -1,8 +1,8 @@
 -- release_leases: releases leases, each only by the term that was the last to hold it, and notifies the
 -- workers that wait for them. Returns for each whether no worker holds it any more, also if it was released
 -- before.
--- by position: $1 duties   $2 terms   $3 metadata, null to keep them   $4 channel   $5 prefix of a message
--- about a lease
+-- by position: $1 duties   $2 terms   $3 metadata, null to keep them   $4 channel
+-- $5 prefix of a message about a lease
 -- plan: sorts: the leases of one request
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[]) WITH ORDINALITY AS a (duty, term, metadata, place)

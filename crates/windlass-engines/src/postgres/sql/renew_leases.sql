@@ -4,8 +4,8 @@
 -- Returns for each whether it was renewed, and whether its holder was asked to step down.
 -- It is on disk before it is answered, though other heartbeats on this connection are not: otherwise a
 -- server that crashes would forget it, and give the lease away while its holder still trusts it.
--- $1 now, or null for the server's clock   by position: $2 duties   $3 fences   $4 terms   $5 metadata,
--- null to keep them
+-- $1 now, or null for the server's clock   by position: $2 duties   $3 fences   $4 terms
+-- $5 metadata, null to keep them
 -- plan: sorts: the leases of one request
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::bigint[], $4::uuid[], $5::text[]) WITH ORDINALITY

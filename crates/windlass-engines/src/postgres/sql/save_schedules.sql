@@ -1,7 +1,7 @@
 -- save_schedules: stores schedules. The transaction has locked the existing ones and has compared their
 -- versions; a schedule that another process has just stored is left alone. Returns which were stored.
--- by position: $1 names   $2 versions that were read   $3 new versions   $4 time of the next check, or null
--- for never
+-- by position: $1 names   $2 versions that were read   $3 new versions
+-- $4 time of the next check, or null for never
 -- $5 last jobs   $6 records
 -- plan: sorts: the schedules of one request
 INSERT INTO windlass.job_schedules AS s (name, version, look_at, last_job, record)

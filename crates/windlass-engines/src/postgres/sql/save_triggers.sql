@@ -2,8 +2,8 @@
 -- their versions; a trigger that another process has just stored is left alone, with its marks. For a new
 -- trigger, it deletes marks that outlived an earlier trigger of the same name. For a trigger that watches
 -- another group now, it deletes the marks of the former group. Returns which were stored.
--- by position: $1 names   $2 versions that were read   $3 new versions   $4 kinds of groups   $5 names of
--- groups
+-- by position: $1 names   $2 versions that were read   $3 new versions   $4 kinds of groups
+-- $5 names of groups
 -- $6 whether it waits for retries   $7 records
 -- plan: sorts: triggers, and there are few
 WITH input AS (

@@ -3,7 +3,7 @@
 -- there and stays. The statement reads keys only if the caller requests it; a job whose key another session
 -- has locked stays. It marks the completion triggers that watch these jobs. Returns whether all jobs left,
 -- which did, whether one of them had a key and one a history, and whether a trigger was marked; the caller
--- settles the other jobs one by one.
+-- settles the other jobs with the slower statements.
 -- $1 now, or null for the server's clock   then by position, in the order of ids: $2 ids   $3 tokens
 -- $4 run times in microseconds   $5 results   $6 outputs   $7 ctids of their rows, or nulls
 -- then: $8 whether some may have keys; by position: $9 microseconds since each ended

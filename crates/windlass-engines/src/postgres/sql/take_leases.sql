@@ -6,8 +6,8 @@
 -- heartbeats of its own term. The time that is written is read once, when all locks are held.
 -- $1 now, or null for the server's clock   by position: $2 duties   $3 expiries in microseconds   $4 worker
 -- $5 term
--- $6 maximum number of duties with a lease   $7 age in microseconds of a heartbeat after which a lease may
--- make room for another
+-- $6 maximum number of duties with a lease
+-- $7 age in microseconds of a heartbeat after which a lease may make room for another
 -- plan: sorts: the leases of one request
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS a (duty, expiry, place)

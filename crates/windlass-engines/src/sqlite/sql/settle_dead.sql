@@ -1,6 +1,6 @@
 -- settle_dead: copies a dead job to the dead-letter queue, only while its claim holds or it waits.
--- ?1 id   ?2 token, or null if it waits   ?3 attempts   ?4 failures   ?5 crashes   ?6 holds   ?7 error, or
--- null
+-- ?1 id   ?2 token, or null if it waits   ?3 attempts   ?4 failures   ?5 crashes   ?6 holds
+-- ?7 error, or null
 -- ?8 why it is dead   ?9 ended at   ?10 worker   ?11 started at   ?12 ending   ?13 error of the attempt
 -- ?14 output   ?15 the token that settled it, or null
 INSERT INTO delayed_jobs_dlq

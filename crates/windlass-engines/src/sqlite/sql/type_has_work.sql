@@ -1,7 +1,7 @@
 -- type_has_work: returns whether any job of a type runs, could run, or has not ended, except the jobs of
 -- the triggers that watch this group.
--- ?1 type   ?2 now   ?3 kind of the watched group   ?4 its name   ?5 the prefix of the gates of the type's
--- ordering keys
+-- ?1 type   ?2 now   ?3 kind of the watched group   ?4 its name
+-- ?5 the prefix of the gates of the type's ordering keys
 -- ?6 the first text after all of them
 WITH hooks AS (SELECT 'trigger/' || name || '/' AS own FROM completion_triggers WHERE kind = ?3 AND watched = ?4)
 SELECT
