@@ -103,7 +103,7 @@ use hints::Channels;
 use listen::Listener;
 use notify::IdleRegistry;
 use sql::Statements;
-use store_error::{StoreResult, check_batch_size};
+use store_error::StoreResult;
 use value::{Instant, instant};
 
 pub use address::Address;

@@ -257,16 +257,6 @@ fn requires_tls(said: &str) -> bool {
     said.contains("pg_hba.conf") && (said.ends_with("no encryption") || said.ends_with("SSL off"))
 }
 
-/// Refuses a request that is too big.
-pub(super) fn check_batch_size(max: usize, what: &str, got: usize) -> Result<(), EngineError> {
-    if got <= max {
-        return Ok(());
-    }
-    Err(EngineError::Refused(format!(
-        "expected at most {max} {what} in one request, got {got}; send them in parts"
-    )))
-}
-
 /// An error and its causes, on one line: the driver keeps the interesting half in the source.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
