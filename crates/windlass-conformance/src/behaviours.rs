@@ -18,7 +18,7 @@ macro_rules! every_behaviour {
                 the_number_of_a_job_that_is_gone_is_not_given_again an_empty_batch_has_no_answers
                 a_batch_of_the_greatest_size_is_taken a_batch_over_the_limit_is_refused_whole
                 one_refused_job_does_not_spoil_the_others an_unknown_type_is_refused
-                another_queue_than_the_types_is_refused_naming_both a_queue_that_nobody_declared_is_refused
+                another_queue_than_the_types_is_refused_naming_both an_undeclared_queue_is_refused
                 a_shut_queue_refuses_and_opens_again a_full_queue_refuses_and_the_batch_itself_counts
                 capacity_counts_running_scheduled_and_parked_jobs capacity_does_not_count_what_has_ended
                 absurd_times_are_refused absurd_options_are_refused nothing_of_a_refused_job_is_stored
@@ -71,7 +71,7 @@ macro_rules! every_behaviour {
                 jobs_of_an_ordering_key_run_one_at_a_time_in_the_order_of_their_arrival
                 a_batch_of_one_ordering_key_keeps_its_order ordering_keys_do_not_hold_each_other_up
                 an_ordering_key_counts_within_its_type_only who_waits_in_line_is_parked_and_uses_no_attempt
-                the_head_of_an_ordering_key_can_be_asked_for a_retry_of_the_head_lets_nobody_pass
+                the_head_of_an_ordering_key_can_be_asked_for a_retry_of_the_head_lets_no_job_pass
                 a_head_that_lies_in_the_future_is_waited_for
                 order_goes_by_arrival_and_not_by_due_time_or_priority
                 a_head_that_a_policy_holds_back_is_waited_for a_head_that_is_given_back_stays_the_head
@@ -88,10 +88,10 @@ macro_rules! every_behaviour {
                 a_purge_in_parts_leaves_one_that_may_go a_dead_letter_that_is_started_over_waits_its_turn
                 a_dead_letter_alone_in_its_ordering_key_starts_over_at_once
                 a_letter_that_its_key_revives_waits_its_turn one_in_line_that_is_replaced_keeps_its_place
-                nobody_opens_the_gate_of_an_ordering_key_by_hand
+                an_operator_cannot_open_the_gate_of_an_ordering_key
                 the_gates_of_ordering_keys_are_not_listed_among_those_of_policies
-                ends_of_many_ordering_keys_in_one_batch_let_each_next_go a_repeated_end_lets_nobody_else_go
-                many_callers_at_once_keep_one_ordering_key_in_order_and_leave_nobody_behind
+                ends_of_many_ordering_keys_in_one_batch_let_each_next_go a_repeated_end_lets_no_other_job_go
+                many_callers_at_once_keep_one_ordering_key_in_order_and_leave_no_job_behind
                 an_end_and_a_newcomer_at_once_do_not_leave_the_ordering_key_stuck
             ;
             fairness_keys:
@@ -105,7 +105,7 @@ macro_rules! every_behaviour {
                 turns_of_one_priority_are_not_those_of_another one_fairness_key_alone_gets_every_slot
                 a_fairness_key_whose_jobs_lie_in_the_future_takes_no_turn
                 a_job_with_a_fairness_key_is_never_claimed_before_it_is_due
-                many_fairness_keys_that_lie_in_the_future_hide_nobody
+                many_fairness_keys_that_lie_in_the_future_hide_no_job
                 more_fairness_keys_than_a_claim_looks_at_all_come_round a_retried_job_keeps_its_fairness_key
                 a_dead_letter_that_is_started_over_keeps_its_fairness_key
                 a_job_without_a_fairness_key_that_comes_back_does_not_wait_behind_a_thousand_of_another
@@ -128,7 +128,7 @@ macro_rules! every_behaviour {
                 queues_are_served_in_the_order_asked_for queues_not_asked_for_are_left_alone
                 a_queue_that_does_not_exist_gives_nothing types_not_asked_for_are_left_to_others
                 a_few_jobs_behind_many_of_other_types_are_found a_job_is_never_claimed_before_it_is_due
-                a_job_is_claimable_exactly_when_it_is_due future_jobs_of_high_priority_hold_nobody_up
+                a_job_is_claimable_exactly_when_it_is_due future_jobs_of_high_priority_hold_no_job_up
                 never_more_than_asked_for a_claim_of_nothing_claims_nothing one_limit_covers_all_queues
                 two_claimers_at_once_get_every_job_once eight_claimers_at_once_never_share_a_job
                 waiting_time_and_age_go_by_the_stores_clock a_paused_queue_gives_nothing
@@ -177,7 +177,7 @@ macro_rules! every_behaviour {
             settle:
                 success_ends_a_job a_result_is_kept_if_its_type_says_so a_result_is_not_kept_by_default
                 a_result_over_the_limit_is_not_kept_and_the_output_says_so
-                a_result_that_nobody_wants_may_be_of_any_size a_retry_waits_for_its_delay_and_counts_a_failure
+                a_result_that_is_not_kept_may_be_of_any_size a_retry_waits_for_its_delay_and_counts_a_failure
                 a_snooze_costs_a_hold_and_no_failure parking_takes_the_attempt_back_and_keeps_the_due_time
                 burial_makes_a_dead_letter_with_its_error a_handler_may_end_its_job_as_cancelled
                 a_job_given_back_is_ready_at_once_with_its_age
@@ -198,7 +198,7 @@ macro_rules! every_behaviour {
                 a_stale_success_of_a_type_that_keeps_nothing_is_lost stale_progress_changes_nothing
                 the_current_owner_ends_the_job_after_a_stale_try
                 a_stale_end_after_the_owners_end_changes_nothing
-                an_end_by_a_worker_declared_dead_is_lost_even_if_nobody_claimed_since
+                an_end_by_a_worker_declared_dead_is_lost_even_without_a_claim_since
                 an_end_after_the_lease_but_before_a_rescue_is_taken an_end_with_an_invented_token_is_lost
                 an_end_of_a_job_that_never_was_is_lost an_end_of_a_waiting_job_is_lost
                 the_token_of_one_claim_ends_only_its_own_jobs a_repeated_end_of_any_kind_is_applied_once
@@ -256,14 +256,14 @@ macro_rules! every_behaviour {
                 a_heartbeat_extends_the_lease_from_now a_heartbeat_may_bring_another_length_of_lease
                 a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same
                 a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_shows
-                a_dead_worker_that_shows_a_sign_of_life_is_told_so_and_counts_for_nobody
-                a_late_heartbeat_extends_until_somebody_declared_the_worker_dead
+                a_dead_worker_that_sends_a_heartbeat_is_told_so_and_counts_for_no_type
+                a_late_heartbeat_extends_until_the_worker_was_declared_dead
                 a_heartbeat_after_the_declaration_says_dead_for_ever
                 a_worker_that_died_long_ago_stays_dead_when_it_is_forgotten
                 a_dead_worker_is_not_forgotten_while_it_holds_a_job a_stranger_is_told_that_it_is_dead
                 a_sighting_counts_the_jobs_that_the_worker_holds a_worker_that_leaves_is_no_longer_seen
                 a_worker_that_leaves_gives_its_jobs_back_without_cost
-                a_worker_that_leaves_takes_nobody_elses_jobs_along the_end_by_a_worker_that_left_is_lost
+                a_worker_that_leaves_takes_no_job_of_another_along the_end_by_a_worker_that_left_is_lost
                 leaving_twice_does_no_harm
             ;
             rescue:
@@ -272,7 +272,7 @@ macro_rules! every_behaviour {
                 a_worker_whose_lease_holds_is_left_alone a_worker_whose_counter_moved_is_left_alone
                 a_heartbeat_between_sighting_and_rescue_saves_the_worker
                 an_old_job_of_a_live_worker_is_left_alone only_the_named_worker_is_declared_dead
-                a_worker_that_nobody_knows_is_no_error two_rescuers_at_once_charge_one_crash
+                an_unknown_worker_is_no_error two_rescuers_at_once_charge_one_crash
                 a_rescue_goes_in_batches_and_goes_on_without_names
                 a_worker_declared_dead_in_a_first_batch_cannot_end_a_job_of_the_next
                 the_first_and_second_crash_make_a_suspect
@@ -281,10 +281,10 @@ macro_rules! every_behaviour {
                 the_third_crash_buries_one_job_and_spares_its_former_neighbours
             ;
             maintenance:
-                a_job_that_nobody_handles_is_parked_while_its_queue_is_served
-                a_job_of_a_queue_that_nobody_serves_just_waits a_job_that_some_worker_handles_is_not_parked
+                a_job_without_a_handler_is_parked_while_its_queue_is_served
+                a_job_of_a_queue_without_workers_just_waits a_job_that_some_worker_handles_is_not_parked
                 a_job_waits_for_its_handler_no_longer_once_a_worker_brings_it
-                a_worker_of_another_type_lets_nobody_through waiting_for_a_handler_costs_nothing
+                a_worker_of_another_type_lets_no_job_through waiting_for_a_handler_costs_nothing
                 a_finished_job_is_kept_for_the_days_of_its_type
                 a_job_that_ends_after_a_prune_is_kept_to_its_last_hour_through_all_others
                 a_job_that_is_kept_for_months_is_kept_to_the_last_hour_of_a_month
@@ -297,7 +297,7 @@ macro_rules! every_behaviour {
                 keys_whose_period_is_over_are_pruned_in_batches_too dead_letters_stay_until_they_are_discarded
                 unfinished_jobs_are_never_pruned a_prune_goes_in_batches_and_says_whether_there_is_more
                 totals_outlive_what_is_pruned a_gate_lets_the_oldest_through_first
-                a_gate_lets_nobody_through_who_waits_at_another what_a_gate_let_through_keeps_its_age
+                a_gate_lets_no_job_through_that_waits_at_another what_a_gate_let_through_keeps_its_age
                 ends_of_one_batch_are_kept_each_for_the_days_of_its_own_type
                 a_late_heartbeat_lets_through_what_waited_for_a_handler
                 a_sweep_lets_through_what_was_parked_while_the_clock_was_ahead
@@ -334,7 +334,7 @@ macro_rules! every_behaviour {
             types:
                 types_are_listed_by_name a_type_is_kept_as_it_was_registered
                 registering_a_type_again_updates_it a_type_never_moves_to_another_queue
-                a_type_of_a_queue_that_nobody_declared_is_refused a_type_may_come_with_its_queue
+                a_type_of_an_undeclared_queue_is_refused a_type_may_come_with_its_queue
                 a_wrong_type_is_refused_with_the_whole_declaration
                 a_type_counts_the_live_workers_that_handle_it a_dead_worker_handles_nothing
                 a_type_counts_its_unfinished_jobs a_dead_letter_is_not_unfinished
@@ -368,29 +368,29 @@ macro_rules! every_behaviour {
                 tokens_are_taken_as_core_decides each_limit_and_key_has_tokens_of_its_own
                 who_wants_no_token_only_looks a_batch_of_requests_for_tokens_is_answered_in_order
                 of_many_at_once_no_more_get_tokens_than_there_are
-                a_limit_that_is_made_faster_keeps_nobody_waiting_for_the_slower_one
+                a_limit_that_is_made_faster_keeps_no_caller_waiting_for_the_slower_one
                 a_prune_forgets_keys_that_have_saved_up_everything gates_with_waiters_are_listed_page_by_page
-                a_gate_is_listed_only_while_somebody_waits_behind_it
+                a_gate_is_listed_only_while_a_job_waits_behind_it
                 suspects_wait_behind_no_gate_that_is_listed the_oldest_behind_a_gate_come_first
             ;
             leases:
-                a_fresh_store_has_no_leases a_lease_that_nobody_holds_is_taken
+                a_fresh_store_has_no_leases a_lease_without_a_holder_is_taken
                 of_many_who_ask_at_once_one_gets_the_lease
                 who_comes_second_is_told_who_holds_it_and_for_how_long a_renewal_keeps_a_lease_from_expiring
                 an_expired_lease_is_taken_over_with_a_higher_fence
                 after_a_takeover_the_old_term_writes_nothing a_forged_term_writes_nothing
-                a_term_that_expired_is_over_even_if_nobody_took_the_lease
+                a_term_that_expired_is_over_even_if_no_process_took_the_lease
                 a_released_lease_is_free_at_once_and_its_next_fence_is_higher
                 a_repeated_request_is_answered_as_the_first_time a_request_twice_at_once_begins_one_term
                 a_repeat_of_a_request_whose_term_is_over_takes_nothing
                 a_repeated_release_is_answered_as_the_first_time
                 a_request_to_step_down_is_told_to_the_holder_until_it_gives_way
-                stepping_down_from_what_nobody_holds_changes_nothing
+                stepping_down_from_a_lease_without_a_holder_changes_nothing
                 metadata_survive_renewals_releases_and_takeovers
                 a_clock_that_steps_back_keeps_who_lives_and_misses_who_died_one_expiry_later
-                nobody_elses_duty_is_touched a_batch_is_answered_in_its_order leases_are_listed_by_name
+                the_duty_of_another_process_is_not_touched a_batch_is_answered_in_its_order leases_are_listed_by_name
                 calls_about_no_duty_are_answered_with_nothing wrong_calls_are_refused_and_change_nothing
-                a_store_keeps_only_so_many_leases a_full_store_forgets_leases_that_nobody_held_for_a_month
+                a_store_keeps_only_so_many_leases a_full_store_forgets_leases_without_a_holder_for_a_month
                 a_lease_is_given_back_by_its_request_alone_and_its_metadata_go_to_the_next
                 a_lease_that_is_given_back_is_hinted a_request_to_step_down_is_hinted
                 leases_go_as_core_decides
@@ -463,12 +463,12 @@ macro_rules! every_behaviour {
                 what_is_seen_is_added_to_the_minute_in_which_it_was
                 of_two_who_roll_up_from_one_version_one_is_overtaken
                 a_change_that_is_repeated_after_a_lost_answer_is_refused_and_harmless
-                what_is_appended_while_somebody_rolls_up_waits_for_the_next_round
+                what_is_appended_during_a_roll_up_waits_for_the_next_round
                 a_total_that_went_down_books_nothing_and_counts_on_from_there
                 a_type_that_is_gone_is_forgotten_by_the_watermark
                 only_so_many_samples_are_read_at_once_and_the_rest_stays
-                if_nobody_rolls_up_only_the_newest_samples_are_kept
-                samples_that_drop_out_while_somebody_rolls_up_take_no_others_with_them
+                without_a_roll_up_only_the_newest_samples_are_kept
+                samples_that_drop_out_during_a_roll_up_take_no_others_with_them
                 a_damaged_sample_is_told_and_spoils_nothing_else
                 samples_that_are_too_many_too_long_or_too_old_are_refused
                 rollups_past_their_time_are_forgotten_oldest_first rollups_are_read_by_range_queue_and_type
@@ -491,7 +491,7 @@ macro_rules! every_behaviour {
                 a_worker_that_leaves_with_jobs_is_hinted a_dead_letter_started_over_is_hinted
                 an_opened_gate_is_hinted a_resumed_queue_is_hinted a_replaced_job_is_hinted
                 a_worker_that_brings_a_missing_handler_is_hinted a_request_to_stop_is_hinted_with_its_claim
-                every_listener_is_told a_listener_that_nobody_keeps_is_let_go
+                every_listener_is_told a_listener_without_an_owner_is_let_go
             ;
         }
     };

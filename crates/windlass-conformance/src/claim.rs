@@ -129,7 +129,7 @@ pub async fn a_job_is_claimable_exactly_when_it_is_due(h: &Harness) {
     assert_eq!(ids(&h.claim(1).await), [id]);
 }
 
-pub async fn future_jobs_of_high_priority_hold_nobody_up(h: &Harness) {
+pub async fn future_jobs_of_high_priority_hold_no_job_up(h: &Harness) {
     h.enqueue_all(vec![NewJob { when: When::In(minutes(9)), ..urgent(0) }; 200]).await;
     let ready = h.enqueue(urgent(10)).await;
     assert_eq!(ids(&h.claim(10).await), [ready]);

@@ -162,7 +162,7 @@ pub async fn another_queue_than_the_types_is_refused_naming_both(h: &Harness) {
     assert_eq!(why, Refusal::OtherQueue { job_type, registered, got });
 }
 
-pub async fn a_queue_that_nobody_declared_is_refused(h: &Harness) {
+pub async fn an_undeclared_queue_is_refused(h: &Harness) {
     let why = h.refusal(NewJob { queue: Some(queue("nowhere")), ..work() }).await;
     assert!(matches!(why, Refusal::OtherQueue { .. } | Refusal::UnknownQueue { .. }), "{why:?}");
     assert_eq!(h.totals().await.enqueued, 0);

@@ -195,7 +195,7 @@ pub async fn a_job_with_a_fairness_key_is_never_claimed_before_it_is_due(h: &Har
     assert_eq!(due, [second, third, other]);
 }
 
-pub async fn many_fairness_keys_that_lie_in_the_future_hide_nobody(h: &Harness) {
+pub async fn many_fairness_keys_that_lie_in_the_future_hide_no_job(h: &Harness) {
     let future = (0..600).map(|n| NewJob { when: When::In(minutes(5)), ..of(&format!("m{n:03}")) });
     h.enqueue_all(future.collect()).await;
     many(h, "y", 30).await;

@@ -94,7 +94,7 @@ pub async fn a_stale_end_after_the_owners_end_changes_nothing(h: &Harness) {
     assert_eq!(seen(h, id).await, before);
 }
 
-pub async fn an_end_by_a_worker_declared_dead_is_lost_even_if_nobody_claimed_since(h: &Harness) {
+pub async fn an_end_by_a_worker_declared_dead_is_lost_even_without_a_claim_since(h: &Harness) {
     let victim = h.register_worker().await;
     h.enqueue(work()).await;
     let stale = h.claim_one_as(victim).await;

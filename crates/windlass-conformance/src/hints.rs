@@ -130,7 +130,7 @@ pub async fn every_listener_is_told(h: &Harness) {
     }
 }
 
-pub async fn a_listener_that_nobody_keeps_is_let_go(h: &Harness) {
+pub async fn a_listener_without_an_owner_is_let_go(h: &Harness) {
     let (kept, dropped) = (h.listen(), h.listen());
     let trace = std::sync::Arc::downgrade(&dropped);
     h.enqueue(work()).await;

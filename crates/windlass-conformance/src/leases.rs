@@ -71,7 +71,7 @@ pub async fn a_fresh_store_has_no_leases(h: &Harness) {
     assert_eq!(stored(h).await, []);
 }
 
-pub async fn a_lease_that_nobody_holds_is_taken(h: &Harness) {
+pub async fn a_lease_without_a_holder_is_taken(h: &Harness) {
     let request = request(h, &[RESCUE]);
     let Taking::Taken(term, _) = only(ask(h, &request).await) else { panic!("the lease is free") };
     assert_eq!(term.id, request.id);
@@ -169,7 +169,7 @@ pub async fn a_forged_term_writes_nothing(h: &Harness) {
     assert_eq!(stored(h).await, before);
 }
 
-pub async fn a_term_that_expired_is_over_even_if_nobody_took_the_lease(h: &Harness) {
+pub async fn a_term_that_expired_is_over_even_if_no_process_took_the_lease(h: &Harness) {
     let lease = take(h, RESCUE).await;
     h.advance(DUTY_EXPIRY - Duration::from_micros(1));
     assert!(holds(h, &lease).await);
@@ -261,7 +261,7 @@ pub async fn a_request_to_step_down_is_told_to_the_holder_until_it_gives_way(h: 
     assert_eq!(renew(h, &next).await, Renewed::Kept, "the next lease was not tested");
 }
 
-pub async fn stepping_down_from_what_nobody_holds_changes_nothing(h: &Harness) {
+pub async fn stepping_down_from_a_lease_without_a_holder_changes_nothing(h: &Harness) {
     assert_eq!(h.engine.step_down(&duty(RESCUE)).await.expect(UP), Changed::NotFound);
     let lease = take(h, RESCUE).await;
     h.advance(DUTY_EXPIRY);
@@ -304,7 +304,7 @@ pub async fn a_clock_that_steps_back_keeps_who_lives_and_misses_who_died_one_exp
     assert!(holds(h, &alive).await && !holds(h, &dead).await);
 }
 
-pub async fn nobody_elses_duty_is_touched(h: &Harness) {
+pub async fn the_duty_of_another_process_is_not_touched(h: &Harness) {
     let other = take(h, PRUNE).await;
     let untouched = stored(h).await;
     h.advance(secs(1));
@@ -392,7 +392,7 @@ pub async fn a_store_keeps_only_so_many_leases(h: &Harness) {
     assert!(matches!(takings[..], [Taking::NoRoom, Taking::Taken(..)]), "{takings:?}");
 }
 
-pub async fn a_full_store_forgets_leases_that_nobody_held_for_a_month(h: &Harness) {
+pub async fn a_full_store_forgets_leases_without_a_holder_for_a_month(h: &Harness) {
     let names: Vec<_> = (0..DUTIES_MAX).map(|n| format!("duty-{n:04}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     for part in names[1..].chunks(DUTIES_PER_CALL_MAX) {

@@ -24,13 +24,13 @@ fn orphanage() -> JobState {
     JobState::Waiting { gate: Some(Gate::no_handler(&type_name("orphan"))) }
 }
 
-pub async fn a_job_that_nobody_handles_is_parked_while_its_queue_is_served(h: &Harness) {
+pub async fn a_job_without_a_handler_is_parked_while_its_queue_is_served(h: &Harness) {
     let id = orphan(h).await;
     assert_eq!(h.sweep().await, 1);
     assert_eq!(h.state_of(id).await, orphanage());
 }
 
-pub async fn a_job_of_a_queue_that_nobody_serves_just_waits(h: &Harness) {
+pub async fn a_job_of_a_queue_without_workers_just_waits(h: &Harness) {
     let id = orphan(h).await;
     h.engine.retire(h.worker).await.expect(UP);
     let elsewhere = WorkerCard { queues: vec![queue(OTHER)], ..h.card() };
@@ -52,7 +52,7 @@ pub async fn a_job_waits_for_its_handler_no_longer_once_a_worker_brings_it(h: &H
     assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
 }
 
-pub async fn a_worker_of_another_type_lets_nobody_through(h: &Harness) {
+pub async fn a_worker_of_another_type_lets_no_job_through(h: &Harness) {
     let id = orphan(h).await;
     h.sweep().await;
     h.register_worker().await;
@@ -262,7 +262,7 @@ pub async fn a_gate_lets_the_oldest_through_first(h: &Harness) {
     assert_eq!(phases, [Phase::Ready, Phase::Ready, Phase::Parked]);
 }
 
-pub async fn a_gate_lets_nobody_through_who_waits_at_another(h: &Harness) {
+pub async fn a_gate_lets_no_job_through_that_waits_at_another(h: &Harness) {
     let id = h.parked_job("semaphore:screenshot").await;
     let opened = h.engine.open_gate(&Gate::named("semaphore:mail"), 10).await.expect(UP);
     assert_eq!((opened.changed, opened.more), (0, false));

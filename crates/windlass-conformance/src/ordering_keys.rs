@@ -102,7 +102,7 @@ pub async fn the_head_of_an_ordering_key_can_be_asked_for(h: &Harness) {
     assert_eq!(head(h).await, Some(second));
 }
 
-pub async fn a_retry_of_the_head_lets_nobody_pass(h: &Harness) {
+pub async fn a_retry_of_the_head_lets_no_job_pass(h: &Harness) {
     let [first, second, _] = three(h).await;
     let claimed = h.claim_one().await;
     h.fail(&claimed, minutes(1)).await;
@@ -347,7 +347,7 @@ pub async fn one_in_line_that_is_replaced_keeps_its_place(h: &Harness) {
     assert_eq!(ids(&h.claim(10).await), [third]);
 }
 
-pub async fn nobody_opens_the_gate_of_an_ordering_key_by_hand(h: &Harness) {
+pub async fn an_operator_cannot_open_the_gate_of_an_ordering_key(h: &Harness) {
     let [first, second, _] = three(h).await;
     let gate = gate_of(h, second).await.expect("the job waits for its ordering key");
     let done = h.engine.open_gate(&gate, 10).await.expect(UP);
@@ -380,7 +380,7 @@ pub async fn ends_of_many_ordering_keys_in_one_batch_let_each_next_go(h: &Harnes
     assert_eq!(h.claim(20).await.len(), names.len());
 }
 
-pub async fn a_repeated_end_lets_nobody_else_go(h: &Harness) {
+pub async fn a_repeated_end_lets_no_other_job_go(h: &Harness) {
     let [_, second, third] = three(h).await;
     let claimed = h.claim_one().await;
     h.succeed(&claimed).await;
@@ -392,7 +392,7 @@ pub async fn a_repeated_end_lets_nobody_else_go(h: &Harness) {
     assert_eq!(ids(&h.claim(10).await), [third]);
 }
 
-pub async fn many_callers_at_once_keep_one_ordering_key_in_order_and_leave_nobody_behind(h: &Harness) {
+pub async fn many_callers_at_once_keep_one_ordering_key_in_order_and_leave_no_job_behind(h: &Harness) {
     const CALLERS: usize = 6;
     const EACH: usize = 4;
     let calls = (0..CALLERS).map(|_| {

@@ -237,7 +237,7 @@ pub async fn who_wants_no_token_only_looks(h: &Harness) {
     assert_eq!(look.retry_after, Some(Duration::from_millis(100)));
 }
 
-pub async fn a_limit_that_is_made_faster_keeps_nobody_waiting_for_the_slower_one(h: &Harness) {
+pub async fn a_limit_that_is_made_faster_keeps_no_caller_waiting_for_the_slower_one(h: &Harness) {
     let slow = RateLimit { burst: 1, ..RateLimit::new(1, minutes(60)) };
     for (key, wanted) in [("taken", 1), ("looked at", 0)] {
         assert_eq!(taken(h, request("mails", key, &slow, 1)).await.granted, 1);
@@ -296,7 +296,7 @@ pub async fn gates_with_waiters_are_listed_page_by_page(h: &Harness) {
     assert_eq!(listed, ["breaker:shop", "rate:mails:a", "rate:mails:b"]);
 }
 
-pub async fn a_gate_is_listed_only_while_somebody_waits_behind_it(h: &Harness) {
+pub async fn a_gate_is_listed_only_while_a_job_waits_behind_it(h: &Harness) {
     h.parked_job("breaker:shop").await;
     let gate = Gate::breaker(&breaker(SHOP));
     assert_eq!(only(h.engine.gates(None, 10).await.expect(UP)), gate);

@@ -91,7 +91,7 @@ pub async fn only_the_named_worker_is_declared_dead(h: &Harness) {
     assert_eq!(h.phase_of(bystander.job.id).await, Phase::Running);
 }
 
-pub async fn a_worker_that_nobody_knows_is_no_error(h: &Harness) {
+pub async fn an_unknown_worker_is_no_error(h: &Harness) {
     let stranger = Suspicion { worker: WorkerId::from_random(h.fresh_bits()), beats: 0 };
     assert_eq!(touched(&h.rescue(vec![stranger], 100).await), 0);
 }

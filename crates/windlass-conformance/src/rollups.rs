@@ -226,7 +226,7 @@ pub async fn a_change_that_is_repeated_after_a_lost_answer_is_refused_and_harmle
     assert_eq!((tally.enqueued, tally.started), (1, 6));
 }
 
-pub async fn what_is_appended_while_somebody_rolls_up_waits_for_the_next_round(h: &Harness) {
+pub async fn what_is_appended_during_a_roll_up_waits_for_the_next_round(h: &Harness) {
     append(h, &[sample(Duration::ZERO, 1)]).await;
     let roll_up = decide(&h.engine, 10).await.expect("there are samples");
     append(h, &[sample(Duration::ZERO, 2)]).await;
@@ -278,7 +278,7 @@ pub async fn only_so_many_samples_are_read_at_once_and_the_rest_stays(h: &Harnes
     assert_eq!(booked(h, WORK).await.started, 15);
 }
 
-pub async fn if_nobody_rolls_up_only_the_newest_samples_are_kept(h: &Harness) {
+pub async fn without_a_roll_up_only_the_newest_samples_are_kept(h: &Harness) {
     let at_once = SAMPLES_PER_CALL_MAX as u64;
     let batch = vec![sample(Duration::ZERO, 1); SAMPLES_PER_CALL_MAX];
     append(h, &[sample(Duration::ZERO, 1_000)]).await;
@@ -291,7 +291,7 @@ pub async fn if_nobody_rolls_up_only_the_newest_samples_are_kept(h: &Harness) {
     assert_eq!(booked(h, WORK).await.started, SAMPLES_KEPT_MAX);
 }
 
-pub async fn samples_that_drop_out_while_somebody_rolls_up_take_no_others_with_them(h: &Harness) {
+pub async fn samples_that_drop_out_during_a_roll_up_take_no_others_with_them(h: &Harness) {
     append(h, &[sample(Duration::ZERO, 1), sample(Duration::ZERO, 1)]).await;
     let roll_up = decide(&h.engine, 10).await.expect("there are samples");
     let batch = vec![sample(Duration::ZERO, 1); SAMPLES_PER_CALL_MAX];

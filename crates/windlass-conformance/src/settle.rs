@@ -145,7 +145,7 @@ pub async fn a_result_over_the_limit_is_not_kept_and_the_output_says_so(h: &Harn
     }
 }
 
-pub async fn a_result_that_nobody_wants_may_be_of_any_size(h: &Harness) {
+pub async fn a_result_that_is_not_kept_may_be_of_any_size(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let result = Some("y".repeat(RESULT_BYTES_MAX + 1));
     let id = h.end(&claimed, Transition::Succeed { result }).await;

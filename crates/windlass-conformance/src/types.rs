@@ -53,7 +53,7 @@ pub async fn a_type_never_moves_to_another_queue(h: &Harness) {
     assert_eq!(status_of(h, WORK).await.spec.queue, queue(MAIN));
 }
 
-pub async fn a_type_of_a_queue_that_nobody_declared_is_refused(h: &Harness) {
+pub async fn a_type_of_an_undeclared_queue_is_refused(h: &Harness) {
     let answer = declare(h, vec![type_spec("lost", "nowhere")]).await;
     assert!(matches!(&answer, Err(EngineError::Type(TypeSpecError::UnknownQueue { .. }))), "{answer:?}");
 }

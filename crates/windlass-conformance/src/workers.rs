@@ -69,7 +69,7 @@ pub async fn a_heartbeat_may_bring_another_length_of_lease(h: &Harness) {
     assert!(!h.sighting_of(h.worker).await.expect("the worker is registered").expired);
 }
 
-pub async fn a_late_heartbeat_extends_until_somebody_declared_the_worker_dead(h: &Harness) {
+pub async fn a_late_heartbeat_extends_until_the_worker_was_declared_dead(h: &Harness) {
     h.let_leases_run_out();
     assert_eq!(h.beat(h.worker).await, alive());
     assert!(!h.sighting_of(h.worker).await.expect("the worker is registered").expired);
@@ -135,7 +135,7 @@ pub async fn a_worker_that_leaves_gives_its_jobs_back_without_cost(h: &Harness) 
     assert_eq!(h.claim_one().await.job.id, id);
 }
 
-pub async fn a_worker_that_leaves_takes_nobody_elses_jobs_along(h: &Harness) {
+pub async fn a_worker_that_leaves_takes_no_job_of_another_along(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let leaver = h.register_worker().await;
     h.engine.retire(leaver).await.expect(UP);
@@ -215,7 +215,7 @@ pub async fn a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_
     assert_eq!(behind, Some(-7_000_000));
 }
 
-pub async fn a_dead_worker_that_shows_a_sign_of_life_is_told_so_and_counts_for_nobody(h: &Harness) {
+pub async fn a_dead_worker_that_sends_a_heartbeat_is_told_so_and_counts_for_no_type(h: &Harness) {
     let victim = h.register_worker().await;
     h.kill(victim).await;
     assert_eq!(h.heartbeat_with_members(victim).await.beat, Liveness::Dead);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_gone_keeps_its_place_for_whoever_comes_behind_it() {
+    fn one_that_is_gone_keeps_its_place_for_the_one_behind_it() {
         let mut cursor = Cursor::default();
         dealt(&mut cursor, 2, &["a", "b", "c"]);
         assert_eq!(dealt(&mut cursor, 1, &["a", "c"])[0].0, "c");
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn portions_use_the_room_and_nobody_has_less_who_could_have_more(
+        fn portions_use_the_room_and_no_key_has_less_that_could_have_more(
             room in 0_u32..200,
             waiting in prop::collection::vec(0_u32..60, 0..12),
         ) {

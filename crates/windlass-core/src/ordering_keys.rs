@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_goes_out_when_nobody_is_and_only_then() {
+    fn the_oldest_goes_out_when_no_job_is_and_only_then() {
         assert_eq!(next_out(None, Some(JobId(3))), Some(JobId(3)));
         assert_eq!(next_out(Some(JobId(1)), Some(JobId(3))), None);
         assert_eq!(
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_waits_in_line_if_somebody_is_out() {
+    fn a_newcomer_waits_in_line_if_a_job_is_out() {
         let (job_type, ordering_key) = (TypeName::parse("t").unwrap(), OrderingKey::parse("a:b").unwrap());
         assert_eq!(gate_of_newcomer(&job_type, &ordering_key, None), None);
         let gate = gate_of_newcomer(&job_type, &ordering_key, Some(JobId(1))).unwrap();

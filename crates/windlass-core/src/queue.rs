@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_nobody_configured_has_four_slots() {
+    fn an_unconfigured_queue_has_four_slots() {
         assert_eq!(QueueSpec::new(QueueName::parse("new").unwrap()).concurrency, 4);
     }
 

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_kept_is_told_and_whoever_is_not_is_forgotten() {
+    fn a_listener_that_is_kept_is_told_and_one_that_is_not_is_forgotten() {
         let listeners = Listeners::default();
         let (kept, dropped) = (listen(&listeners), listen(&listeners));
         listeners.tell(&Hint::Any);

@@ -185,7 +185,7 @@ mod tests {
 
     /// Duties and heartbeats run on threads whose runtimes have no network I/O.
     #[tokio::test]
-    async fn a_hook_may_talk_to_others_whoever_has_noticed_something() {
+    async fn a_hook_may_talk_to_others_whichever_thread_has_noticed_something() {
         let pager = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = pager.local_addr().unwrap();
         let alerts = Alerts::to(Some(Arc::new(move |_: &Alert| {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hook_that_does_not_return_holds_nobody_up_and_takes_only_so_many_alerts() {
+    async fn a_hook_that_does_not_return_holds_no_thread_up_and_takes_only_a_limited_number_of_alerts() {
         let (sender, mut called) = mpsc::channel(2 * UNDER_WAY_MAX);
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let wait = std::sync::Mutex::new(wait);

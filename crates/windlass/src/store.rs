@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_begins_at_once_and_goes_on_though_nobody_waits_for_it() {
+    async fn work_begins_at_once_and_goes_on_though_no_caller_waits_for_it() {
         let begun = Arc::new(AtomicBool::new(false));
         let ((go_on, may_go_on), (done, was_done)) = (oneshot::channel::<()>(), oneshot::channel());
         let flag = Arc::clone(&begun);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_panics_at_once_or_later_says_so_and_harms_nobody() {
+    async fn work_that_panics_at_once_or_later_says_so_and_harms_no_other_work() {
         let at_once = begin(async { panic!("at once") });
         let later = begin(async {
             tokio::task::yield_now().await;

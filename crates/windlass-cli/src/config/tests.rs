@@ -388,7 +388,7 @@ fn heartbeats_of_duties_that_are_too_rare_for_their_expiry_are_refused() {
 }
 
 #[test]
-fn turns_where_nobody_leads_are_refused_and_so_are_turns_that_are_too_short() {
+fn turns_without_a_leader_are_refused_and_so_are_turns_that_are_too_short() {
     let refused =
         toml("[worker]\nmaintenance_mode = \"every-worker\"\nmaintenance_rotation = \"1h\"\n").unwrap_err();
     assert!(format!("{refused:?}").contains("expected no `maintenance_rotation`"), "{refused:#?}");

@@ -44,7 +44,7 @@ fn a_lease_is_taken_over_when_its_heartbeat_is_as_old_as_its_expiry_and_not_befo
 }
 
 #[test]
-fn a_term_that_expired_is_over_even_if_nobody_took_the_lease() {
+fn a_term_that_expired_is_over_even_if_no_process_took_the_lease() {
     let lease = taken(None, 1, NOW);
     let late = NOW.plus(DUTY_EXPIRY);
     assert_eq!(StoredLease::renew(Some(&lease), &heartbeat(&lease), late), (Renewed::Lost, None));
@@ -114,7 +114,7 @@ fn what_a_holder_kept_comes_with_the_next_term_also_if_it_was_given_back() {
 }
 
 #[test]
-fn a_lease_is_forgettable_once_nobody_held_it_for_a_month() {
+fn a_lease_is_forgettable_once_it_had_no_holder_for_a_month() {
     let lease = taken(None, 1, NOW);
     assert!(!lease.is_forgettable(NOW.plus(LEASE_KEPT - SECOND)));
     assert!(lease.is_forgettable(NOW.plus(LEASE_KEPT)));
@@ -163,7 +163,7 @@ fn a_duty_that_keeps_too_much_is_told_so() {
 }
 
 #[test]
-fn a_run_that_nobody_finished_is_done_again_at_once_and_later_each_time_after_that() {
+fn an_unfinished_run_is_done_again_at_once_and_later_each_time_after_that() {
     let mut notes = DutyNotes { every: Some(SECOND * 3_600), ..DutyNotes::default() };
     assert_eq!(notes.taken_over(NOW), None, "nothing is known");
     notes.ended(Ok(1), SECOND * 2, NOW);

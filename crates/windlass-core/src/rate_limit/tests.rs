@@ -47,7 +47,7 @@ fn nothing_is_saved_up_beyond_the_burst() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_holds_nobody_up_for_longer_than_a_full_bucket() {
+fn a_clock_that_was_set_back_holds_no_caller_up_for_longer_than_a_full_bucket() {
     let pace = ten_a_second(3).pace();
     let by_another_clock = START.plus(Duration::from_secs(3600));
     let refused = take(pace, Some(by_another_clock), 1, START);
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_comes_when_told_gets_a_token(
+    fn a_caller_that_comes_when_told_gets_a_token(
         limit in 1_u32..1_000, burst in 1_u32..50, wanted in 1_u32..60, ahead in 0_i64..10_000_000,
     ) {
         let pace = RateLimit { burst, ..RateLimit::new(limit, Duration::from_secs(1)) }.pace();

@@ -49,7 +49,7 @@ fn a_tick_that_has_come_makes_one_job_under_its_own_key() {
 }
 
 #[test]
-fn a_schedule_that_nobody_saw_raises_an_alert_and_runs_once() {
+fn a_tick_that_no_process_saw_raises_an_alert_and_runs_once() {
     let firing = fire(&stored(&spec("every 5m")), at("2027-06-01T10:02:00Z")).unwrap();
     assert_eq!(firing.change.ticks, [at("2027-06-01T10:00:00Z")]);
     let alarm = ScheduleAlert::Missed { count: 12, first: at("2027-06-01T09:05:00Z") };

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_that_nobody_asks_for_do_not_gather_without_end() {
+    fn ctids_that_no_settle_asks_for_do_not_gather_without_end() {
         let mut cache = CtidCache::default();
         (0..=ROWS_MAX).for_each(|n| cache.note(JobId(n as i64), Ctid::default()));
         assert_eq!(cache.of_jobs.len(), 1);

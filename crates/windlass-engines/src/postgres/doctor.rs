@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_holds_back_vacuum_is_graded_by_how_long_and_told_how_to_end_it() {
+    async fn a_session_that_holds_back_vacuum_is_graded_by_how_long_and_the_advice_ends_it() {
         for (seconds, transactions, grade) in [
             ("59", 1_000_000, Grade::Good),
             ("60", 1, Grade::Poor),

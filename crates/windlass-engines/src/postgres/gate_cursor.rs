@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_opens_without_a_pause_still_starts_at_the_front_twice_a_second() {
+    fn a_gate_that_opens_without_a_pause_still_starts_at_the_front_twice_a_second() {
         let (mut gate_cursors, start) = (GateCursors::default(), Moment::now());
         gate_cursors.note_end(&gate(), FIRST, Some(at(1)), start);
         let almost = start + FRONT_EVERY - Duration::from_millis(1);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_asked_for_is_not_looked_at_and_what_nobody_uses_is_forgotten() {
+    fn a_token_that_was_just_requested_is_not_peeked_and_an_unused_key_is_forgotten() {
         let (mut in_use, start) = (InUse::default(), Instant::now());
         let ((mail, of_mail), (bulk, of_bulk)) = (names("mail", &["b", "a"]), names("bulk", &["c", "a"]));
         in_use.claimed(&mail, &of_mail, start);

@@ -239,7 +239,7 @@ async fn declarations_of_others_do_not_disturb() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rescuer_waits_for_nobody_and_takes_no_job_from_the_live_worker_who_has_it_by_now() {
+async fn a_rescuer_waits_for_no_lock_and_takes_no_job_from_the_live_worker_that_has_it_by_now() {
     let place = Place::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let id = enqueue(&engine, 1).await[0];

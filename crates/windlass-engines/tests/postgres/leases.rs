@@ -72,7 +72,7 @@ async fn a_transaction_under_a_term_keeps_the_next_one_waiting_and_heartbeats_pa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_transaction_under_one_term_keeps_nobody_from_other_leases() {
+async fn a_long_transaction_under_one_term_keeps_no_process_from_other_leases() {
     let place = Place::shared();
     let engine = place.open().await;
     place.sql("CREATE TABLE windlass.ledger (entry integer)");

@@ -68,7 +68,7 @@ pub(super) fn unavailable(error: &EngineError) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_holds_one_job_of_a_batch_holds_up_no_other_and_makes_no_deadlock() {
+async fn a_lock_on_one_job_of_a_batch_holds_up_no_other_and_makes_no_deadlock() {
     let place = with_settings(PATIENT);
     let engine = Arc::new(place.ready().await);
     let ids = enqueue(&engine, 2).await;

@@ -143,7 +143,7 @@ async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_leave
 }
 
 #[tokio::test]
-async fn what_falls_due_is_found_within_about_a_second_if_nobody_is_left_who_knew_of_it() {
+async fn what_falls_due_is_found_within_about_a_second_if_no_process_is_left_that_knew_of_it() {
     let place = Place::shared();
     let gone = Process::start(&place, never_looks(place.options()), 1).await;
     assert_eq!(gone.claim(1).await, 0);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_after_a_pause_begins_anew_and_a_store_that_does_not_answer_makes_nobody_greedy() {
+    fn a_caller_after_a_pause_begins_anew_and_a_store_that_does_not_answer_makes_no_caller_greedy() {
         let mut cache = TokenCache::new(NOW);
         for _ in 0..4 {
             let count = cache.ask_for(100, NOW);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asked_has_a_token_however_long_the_answer_took() {
+    fn a_caller_has_its_token_however_long_the_answer_took() {
         let mut cache = TokenCache::new(NOW);
         let late = NOW.plus(SECOND);
         assert_eq!(cache.answered(taken(2, None), fast(), NOW, late), Wanted::Go);

@@ -83,7 +83,7 @@ async fn without_a_job_the_wait_times_out() {
 }
 
 #[tokio::test]
-async fn a_new_job_wakes_whoever_waits_at_once() {
+async fn a_new_job_wakes_a_waiting_caller_at_once() {
     let consumer = consumer().await;
     let (held, id) = tokio::join!(next(&consumer), async {
         some_turns(50).await;
@@ -93,7 +93,7 @@ async fn a_new_job_wakes_whoever_waits_at_once() {
 }
 
 #[tokio::test]
-async fn a_delayed_job_wakes_whoever_waits_when_it_falls_due() {
+async fn a_delayed_job_wakes_a_waiting_caller_when_it_falls_due() {
     // Polling is too rare to find the job.
     let queues = QueueSpec::built_in();
     let queues = queues.into_iter().map(|queue| QueueSpec { poll_interval: PATIENCE * 60, ..queue });
@@ -219,7 +219,7 @@ async fn a_drain_hands_out_what_is_due_and_then_says_so() {
 }
 
 #[tokio::test]
-async fn whoever_waits_when_a_drain_finds_nothing_is_told() {
+async fn a_caller_that_waits_when_a_drain_finds_nothing_is_told() {
     let consumer = consumer().await;
     let (waited, ()) = tokio::join!(consumer.next_within(PATIENCE), async {
         some_turns(50).await;

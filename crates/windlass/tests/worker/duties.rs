@@ -426,7 +426,7 @@ impl windlass::JobType for Orphan {
 async fn adopt(_: Orphan) {}
 
 #[tokio::test]
-async fn two_that_both_lead_park_what_nobody_handles_once_and_it_runs_once_when_somebody_does() {
+async fn two_leaders_park_a_job_without_a_handler_once_and_it_runs_once_when_it_has_one() {
     let engine = crate::fresh_engine();
     let first = Bench::on(Arc::clone(&engine), both_lead()).await;
     let second = Bench::on(Arc::clone(&engine), both_lead()).await;

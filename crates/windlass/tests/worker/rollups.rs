@@ -85,7 +85,7 @@ async fn what_a_process_appended_before_it_died_is_rolled_up_by_the_next_one_tha
     let (queue, job_type) = (queue.expect("a valid name"), job_type.expect("a valid name"));
     let seen = Seen { queue, job_type, started: 1, runs: waits.clone(), waits };
     engine.append_samples(&Sample::parts(Duration::from_secs(5), &[seen])).await.expect("the store is up");
-    assert!(booked(&first.client).await.is_empty(), "expected nothing to be rolled up yet");
+    assert!(rolled_up(&first.client).await.is_empty(), "expected nothing to be rolled up yet");
     let next = Bench::on(engine, WorkerOptions::default()).await;
     let tally = rolled_up_when(&next.client, |tally| tally.started > 0).await;
     assert_eq!((tally.enqueued, tally.started, tally.succeeded), (1, 1, 1));

@@ -212,7 +212,7 @@ async fn what_a_worker_prefetched_before_its_handlers_got_stuck_is_run_by_anothe
 }
 
 #[tokio::test]
-async fn a_queue_that_nobody_configured_gets_four_slots_and_a_built_in_one_keeps_its_own() {
+async fn an_unconfigured_queue_gets_four_slots_and_a_built_in_one_keeps_its_own() {
     use windlass::{Handlers, Worker};
     let engine = crate::fresh_engine();
     let odd = |spec| TypeSpec { queue: QueueName::parse("odd").unwrap(), ..spec };

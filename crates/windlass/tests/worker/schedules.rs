@@ -37,7 +37,7 @@ async fn a_worker_fires_the_schedules_of_its_options_tick_by_tick() {
 }
 
 #[tokio::test]
-async fn whoever_asked_for_alerts_hears_of_each_tick_whose_job_was_refused_though_the_hook_panics() {
+async fn the_hook_hears_of_each_tick_whose_job_was_refused_though_it_panics() {
     let (sender, mut alerts) = mpsc::unbounded_channel();
     let hook = move |alert: &Alert| {
         let _ = sender.send(alert.clone());

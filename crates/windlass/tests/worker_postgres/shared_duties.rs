@@ -51,7 +51,7 @@ async fn end_session_with_lock(schema: &str) {
 }
 
 #[tokio::test]
-async fn whoever_has_the_lock_does_the_duty_and_another_does_it_when_that_one_stops() {
+async fn the_holder_of_the_lock_does_the_duty_and_another_does_it_when_that_one_stops() {
     let (sender, mut ran) = mpsc::unbounded_channel();
     let schema = crate::fresh_schema();
     let mut first = Bench::on(crate::open(&schema), under_lock("first", &sender)).await;

@@ -84,7 +84,7 @@ async fn what_is_wrong_is_refused_before_anything_is_stored() {
 }
 
 #[tokio::test]
-async fn a_type_that_nobody_registered_is_taken_and_told() {
+async fn an_unregistered_type_is_taken_and_told() {
     let shell = Shell::with_type().await;
     let added = shell.ok("schedule add later every%1h --job unregistered").await;
     assert!(added.err.contains("unregistered is not registered yet"), "{added:?}");
@@ -155,7 +155,7 @@ async fn a_schedule_is_paused_for_a_time_resumed_and_leaves_a_tick_out() {
 }
 
 #[tokio::test]
-async fn a_schedule_that_nobody_fires_is_overdue() {
+async fn a_schedule_that_no_process_fires_is_overdue() {
     let shell = hourly().await;
     shell.clock.advance(2 * HOUR);
     assert_eq!(shell.ok("schedule list --json").await.json()[0]["state"], "overdue");

@@ -56,7 +56,7 @@ async fn what_is_wrong_is_refused_before_anything_is_stored() {
 }
 
 #[tokio::test]
-async fn a_job_type_that_nobody_has_registered_is_taken_and_told() {
+async fn an_unregistered_job_type_is_taken_and_told() {
     let shell = Shell::new();
     let added = shell.ok("trigger add done queue bulk --job unknown").await;
     assert!(added.err.contains("unknown is not registered yet"), "{added:?}");

@@ -18,13 +18,13 @@ fn a_job_that_still_waits_after_the_drain_is_unfinished() {
 }
 
 #[test]
-fn a_job_that_runs_for_ever_under_nobody_is_unfinished() {
+fn a_job_that_runs_for_ever_under_no_worker_is_unfinished() {
     let counters = Counters { attempts: 1, ..Counters::default() };
     Tale::put_in().start("a", "w1").stored(Phase::Running, counters).must_be_flagged_as(&["unfinished"]);
 }
 
 #[test]
-fn a_job_that_ran_though_nobody_put_it_in_is_unexpected() {
+fn a_job_that_ran_though_no_producer_enqueued_it_is_unexpected() {
     Tale::default().run("a", Outcome::Done).must_be_flagged_as(&["unexpected"]);
 }
 

@@ -160,7 +160,7 @@ fn a_leader_whose_run_does_not_end_says_so_once_and_gives_way() {
 }
 
 #[test]
-fn where_nobody_leads_a_run_that_does_not_end_is_told_and_nothing_is_given_back() {
+fn without_a_leader_a_run_that_does_not_end_is_told_and_nothing_is_given_back() {
     let mut runner = DutyRunner::new(spec(DutyMode::EveryWorker), 0, Moment::ZERO);
     let run = begins(&mut runner, Moment::ZERO);
     assert_eq!(runner.effects(at(300)), [DutyEffect::Stuck(SECOND * 300)]);

@@ -178,7 +178,7 @@ fn a_renewal_whose_answer_comes_after_the_deadline_does_not_make_it_leader_witho
 }
 
 #[test]
-fn a_late_answer_stops_the_duty_even_if_nobody_looked_at_the_deadline() {
+fn a_late_answer_stops_the_duty_even_without_a_check_of_the_deadline() {
     let mut lease_client = holder();
     renews(&mut lease_client, at(8));
     assert_eq!(answer(&mut lease_client, Renewed::Kept, at(10)), [LeaseEffect::Stop(fence(7))]);

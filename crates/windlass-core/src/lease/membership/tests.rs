@@ -16,7 +16,7 @@ fn members(me: WorkerId, live: &[WorkerId]) -> Member {
 }
 
 #[test]
-fn of_a_thousand_the_same_three_stand_by_whoever_asks() {
+fn of_a_thousand_the_same_three_stand_by_in_every_process() {
     let live = workers(1_000);
     let standing: Vec<_> = live.iter().filter(|me| members(**me, &live).stands_by()).collect();
     assert_eq!(standing.len(), STAND_BYS);
@@ -55,7 +55,7 @@ fn for_each_duty_some_stand_by_who_can_do_it() {
 }
 
 #[test]
-fn one_that_sees_nobody_else_stands_by() {
+fn one_that_sees_no_other_stands_by() {
     let members = members(WorkerId::from_random(7), &[]);
     assert!(members.stands_by() && members.is_alone());
     assert!(Membership::alone().of_duty(&rescue()).stands_by());

@@ -52,7 +52,7 @@ fn lines_are_looked_for_at_first_a_few_times_a_second_and_when_something_was_put
 }
 
 #[test]
-fn looks_take_a_twentieth_of_the_time_whatever_they_take_and_whoever_tells_of_something() {
+fn scans_take_a_twentieth_of_the_time_whatever_they_take_and_whatever_hints_come() {
     let (start, store) = (Moment::now(), Timestamp::from_micros(1));
     let mut lines = Lines::default();
     lines.found(Priority::NORMAL, line("a"));

@@ -2,7 +2,7 @@
 -- `StoredLease::take` decides. Guarded by `leases::leases_go_as_core_decides`. Reading leases that other
 -- workers hold locks nothing. A free lease is locked only if no other session has locked it: a transaction
 -- that writes under the last term may take long, and the leases beside it must not wait for that. Guarded
--- by `a_long_transaction_under_one_term_keeps_nobody_from_other_leases`. Only a repeat waits, for
+-- by `a_long_transaction_under_one_term_keeps_no_process_from_other_leases`. Only a repeat waits, for
 -- heartbeats of its own term. The time that is written is read once, when all locks are held.
 -- $1 now, or null for the server's clock   by position: $2 duties   $3 expiries in microseconds   $4 worker
 -- $5 term

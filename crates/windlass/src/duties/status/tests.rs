@@ -352,7 +352,7 @@ fn who_is_asked_to_step_down_gives_back_what_its_run_has_done_and_a_run_that_end
 }
 
 #[test]
-fn what_every_worker_does_asks_nobody_and_has_no_fence() {
+fn what_every_worker_does_asks_no_store_and_has_no_fence() {
     for mode in [DutyMode::EveryWorker, DutyMode::WorkStealing] {
         let mut bench = Bench::new(spec(mode));
         let run = begun(&bench.due(), None);

@@ -24,7 +24,7 @@ fn an_end_from_outside_that_the_store_did_not_take_is_tried_again_a_few_seconds_
 }
 
 #[test]
-fn whoever_ends_a_job_learns_that_it_was_ended_from_outside() {
+fn a_worker_that_ends_a_job_learns_that_it_was_ended_from_outside() {
     let controls = Controls::default();
     let (fence, late) = overdue_job(&controls);
     controls.overdue(late);

@@ -37,7 +37,7 @@ fn a_late_refusal_of_a_lease_that_was_given_back_does_not_make_the_keeper_turn_i
 }
 
 #[test]
-fn what_is_granted_to_a_request_that_nobody_waits_for_any_more_is_taken_if_it_is_still_wanted() {
+fn a_lease_granted_to_an_abandoned_request_is_taken_if_it_is_still_wanted() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
     let older = last_call(&lease_client);
@@ -66,7 +66,7 @@ fn what_is_granted_after_the_stop_is_given_back() {
 }
 
 #[test]
-fn what_may_have_been_granted_to_a_call_that_nobody_waits_for_is_given_back_unless_it_is_ours() {
+fn a_lease_that_an_abandoned_call_may_have_got_is_given_back_unless_it_is_ours() {
     let mut lease_client = lease_client();
     ask(&mut lease_client, Moment::ZERO);
     let older = last_call(&lease_client);

@@ -79,7 +79,7 @@ fn a_note_goes_with_the_lease_that_is_given_back() {
 }
 
 #[test]
-fn a_lease_that_nobody_holds_and_that_cannot_be_taken_is_told_of_once() {
+fn a_lease_without_a_holder_that_cannot_be_taken_is_told_of_once() {
     let mut lease_client = lease_client();
     let mut reported = Vec::new();
     while lease_client.wake_at() < at(120) {
