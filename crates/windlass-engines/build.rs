@@ -1,6 +1,6 @@
-//! Prepares the statements of the SQL engines. `{job}` in a statement stands for the columns that every reader of jobs
-//! reads, `{carried}` for those that a job keeps from its enqueue on; `{job j}` names them as columns of `j`. The
-//! lists stand once for each dialect, in `job_columns.txt`.
+//! Prepares the statements of the SQL engines. `{job}` in a statement stands for the columns that every
+//! reader of jobs reads, `{carried}` for those that a job keeps from its enqueue on; `{job j}` names them as
+//! columns of `j`. The lists stand once for each dialect, in `job_columns.txt`.
 //!
 //! A new PostgreSQL statement needs no list either: its file is registered here.
 

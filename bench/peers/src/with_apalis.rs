@@ -36,8 +36,8 @@ impl Peer for Apalis {
     async fn open(database: &Database, settings: Settings) -> anyhow::Result<Self> {
         let pool = database.pool().await?;
         PostgresStorage::setup(&pool).await?;
-        // Results must be kept: without them a finished job is never marked as done. The second write when a job
-        // starts is left out: the fetch has already locked it.
+        // Results must be kept: without them a finished job is never marked as done. The second write when a
+        // job starts is left out: the fetch has already locked it.
         let config = Config::default().queue(QUEUE).batch_size(settings.batch).lock_tasks(false);
         let storage = PostgresStorage::new(&pool).with_config(config);
         Ok(Self { pool, storage, workers: settings.parallel })

@@ -337,7 +337,7 @@ pub async fn ticks_of_a_range_make_a_job_each_and_none_twice(h: &Harness) {
 
 pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
     let mut unknown = every_minute("unknown");
-    unknown.job.job_type = type_name("nobodys");
+    unknown.job.job_type = type_name("unregistered");
     let mut full = every_minute("full");
     full.job.job_type = type_name(SMALL_WORK);
     for spec in [&unknown, &full, &every_minute("good")] {

@@ -1,13 +1,13 @@
-//! Where a job comes from. It is carried from the enqueue to the history and to follow-up jobs, and decides nothing.
-//! Engines keep it as it is, so a new field needs no engine code.
+//! Where a job comes from. It is carried from the enqueue to the history and to follow-up jobs, and decides
+//! nothing. Engines store it as it is, so a new field needs no engine code.
 
 use crate::names::{Cause, NameError, TraceContext};
 
 /// Where a job comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Provenance {
-    /// Who or what caused the job, such as `user:42`: costs are broken down by it, and everything that one cause has
-    /// left can be found.
+    /// Who or what caused the job, such as `user:42`: costs are broken down by it, and everything that one
+    /// cause has left can be found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caused_by: Option<Cause>,
     /// The trace that the job continues, as the W3C header `traceparent` has it.

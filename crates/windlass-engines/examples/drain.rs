@@ -1,5 +1,6 @@
-//! How fast an engine itself is, without a runtime around it: enqueue, then claim and settle in batches, two at once.
-//! `cargo run --release -p windlass-engines --features sqlite,postgres --example drain -- sqlite|postgres [JOBS] [BATCH]`
+//! Measures an engine without a runtime around it: enqueue, then claim and settle in batches, two at once.
+//! `cargo run --release -p windlass-engines --features sqlite,postgres --example drain -- \
+//! sqlite|postgres [JOBS] [BATCH]`
 //! PostgreSQL is taken from DATABASE_URL, and gets schemas named drain_*.
 
 use std::sync::Arc;
@@ -64,8 +65,8 @@ fn show(what: &str, jobs: usize, took: Duration, cpu: &mut Cpu) {
     );
 }
 
-/// How long the engine's own thread and PostgreSQL's processes have been on a processor: what is left of the figures
-/// on a busy machine. Zero where the system does not tell.
+/// The processor time of the engine's own thread and of PostgreSQL's processes: the part of the figures that
+/// is valid on a busy machine. Zero where the system does not report it.
 struct Cpu {
     own: Duration,
     servers: Duration,

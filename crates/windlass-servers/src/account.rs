@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::Error;
 
 /// The accounts that exist for this purpose, in the order of preference.
-const NAMES: [&str; 2] = ["postgres", "nobody"];
+const NAMES: [&str; 2] = ["postgres", "daemon"];
 
 /// An account other than the caller's. It is empty if the caller is not root and the server can run as the
 /// caller.

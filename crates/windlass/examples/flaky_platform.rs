@@ -57,7 +57,8 @@ async fn fetch_report(
     ctx: Context,
     State(platform): State<Platform>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    // While the breaker is open this returns an error at once, and the job waits until the platform may be called.
+    // While the breaker is open this returns an error at once, and the job waits until the platform may be
+    // called.
     let report = ctx.breaker("shop").call(platform.fetch(job.id)).await.map_err(|why| why.to_string())?;
     ctx.log(report);
     Ok(())

@@ -73,7 +73,6 @@ const NAMES: &[(&str, &str)] = &[
     ("BoardEvent", "`DutyStatusEvent`"),
     ("BoardEffect", "`DutyStatusEffect`"),
     ("Manner", "`Coordination`"),
-    ("Fires", "`EnqueuingDuties`"),
     ("Pulse", "`HeartbeatAnswer`"),
     ("HeardPulse", "`HeardHeartbeat`"),
     ("Handful", "`TokenBatch`"),

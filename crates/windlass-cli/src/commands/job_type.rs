@@ -56,7 +56,8 @@ pub(crate) struct RegisterArgs {
     /// The one queue of the type
     #[arg(long, value_name = "QUEUE")]
     queue: QueueName,
-    /// The retry policy, such as fibonacci or fixed:every=30s,attempts=3 [default: [retry] of the configuration]
+    /// The retry policy, such as fibonacci or fixed:every=30s,attempts=3
+    /// [default: [retry] of the configuration]
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     retry: Option<RetryPolicy>,
     /// How long a handler may run [default: 30m]

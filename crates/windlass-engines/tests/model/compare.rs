@@ -31,7 +31,7 @@ impl<S: Subject> Pair<S> {
         let queues = ["main", "other", "small"].map(queue);
         let (expected, got) =
             self.both(async |engine, _| engine.peek(&queues, &handled()).await.expect(UP)).await;
-        assert_eq!(got, expected, "the outlook");
+        assert_eq!(got, expected, "what is due next");
         if self.has_agenda {
             self.compare_agenda().await;
         }

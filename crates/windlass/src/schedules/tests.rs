@@ -133,14 +133,14 @@ async fn others_on_the_same_thread_go_on_while_many_schedules_are_decided() {
 async fn a_schedule_of_an_unknown_type_is_kept_and_reported_and_the_others_go_on() {
     let scenario = Scenario::new().await;
     let mut unknown = spec("unknown", "every 1m");
-    unknown.job.job_type = TypeName::parse("nobodys").unwrap();
+    unknown.job.job_type = TypeName::parse("unregistered").unwrap();
     scenario.schedules.declare(&[unknown, spec("good", "every 1m")], Origin::Code).await.unwrap();
     scenario.clock.advance(MINUTE);
     assert_eq!(scenario.duty().run(|| true).await.unwrap().jobs, 1);
     let (kept, now) = scenario.schedules.find(&name("unknown")).await.unwrap();
     let alert = kept.record.alert.unwrap();
     assert_eq!((alert.at, now), (scenario.clock.now(), scenario.clock.now()));
-    assert!(alert.alarm.to_string().contains("got nobodys"), "{alert:?}");
+    assert!(alert.alarm.to_string().contains("got unregistered"), "{alert:?}");
     assert_eq!(scenario.schedules.find(&name("good")).await.unwrap().0.record.alert, None);
 }
 

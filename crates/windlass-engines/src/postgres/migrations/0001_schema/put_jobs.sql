@@ -1,7 +1,8 @@
 -- Functions for callers' transactions, second part: how checked jobs are stored, under which keys and
 -- receipts.
 
--- The outcome of a new job: new, duplicate, replaced, revived or refused. `refusal` is core's Refusal as JSON.
+-- The outcome of a new job: new, duplicate, replaced, revived or refused. `refusal` is core's Refusal as
+-- JSON.
 CREATE TYPE windlass.placed AS (position integer, id bigint, answer text, refusal jsonb);
 
 -- A type and its queue, as far as the decision to accept a job needs them.
