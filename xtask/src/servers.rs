@@ -147,15 +147,16 @@ mod tests {
     #[test]
     fn each_program_has_a_database_of_its_own_on_the_server_of_its_lane() {
         let servers = Servers::start(&settings_for_tests(), 2).unwrap();
-        let told = |lane: usize| {
+        let database_of = |lane: usize| {
             let mut command = Command::new("sh");
             command.args(["-c", "psql -XAtc 'SELECT current_database(), inet_server_port()' $DATABASE_URL"]);
             servers.tell_apart(&mut command, lane).unwrap();
-            let told = String::from_utf8(command.output().unwrap().stdout).unwrap();
-            let (database, port) = told.trim_end().split_once('|').unwrap();
+            let answer = String::from_utf8(command.output().unwrap().stdout).unwrap();
+            let (database, port) = answer.trim_end().split_once('|').unwrap();
             (database.to_owned(), port.to_owned())
         };
-        let [(first, here), (second, also_here), (third, there)] = [told(0), told(0), told(1)];
+        let [(first, here), (second, also_here), (third, there)] =
+            [database_of(0), database_of(0), database_of(1)];
         assert_eq!([first, second, third], ["tests_0", "tests_1", "tests_2"]);
         assert_eq!(here, also_here);
         assert_ne!(here, there);
