@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Plan;
-use super::enqueue::put_in;
+use super::enqueue::enqueue_all;
 use crate::database::Database;
 use crate::figures::Figures;
 use crate::peer::{Aim, Peer};
