@@ -339,7 +339,8 @@ impl Drop for RunningScan {
     fn drop(&mut self) {
         let now = Moment::now();
         let mut claim_cursors = self.store.claim_cursors();
-        claim_cursors.of(&self.scope, now).lines.end_scan(self.began, now, self.by_store);
+        let began = now - self.store.took(self.began);
+        claim_cursors.of(&self.scope, now).lines.end_scan(began, now, self.by_store);
     }
 }
 

@@ -326,6 +326,12 @@ impl Store {
         read.plus(at.elapsed())
     }
 
+    /// How long a call has taken that began then. Under a clock that tests move, no time passes meanwhile:
+    /// a busy machine changes no decision.
+    fn took(&self, began: Moment) -> Duration {
+        if self.clock.is_some() { Duration::ZERO } else { began.elapsed() }
+    }
+
     fn learn_time(&self, now: Timestamp) {
         *self.time.lock().unwrap_or_else(PoisonError::into_inner) = (now, Moment::now());
     }

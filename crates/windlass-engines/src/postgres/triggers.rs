@@ -327,7 +327,7 @@ impl Store {
         if seen.is_empty() {
             return Ok(TriggerFired::Unmarked);
         }
-        let look_at = maybe(Some(look_again(now, began.elapsed())));
+        let look_at = maybe(Some(look_again(now, self.took(began))));
         let taken = &seen[..seen.len().min(MARKS_AT_ONCE)];
         tx.query(&self.sql.unmark_trigger, &[text(&name), numbers(&taken), instant(&look_at)]).await?;
         // All of them belong to one trigger: only the evaluation that removes the last ones may fire, or the

@@ -153,7 +153,7 @@ async fn a_call_under_a_request_id_is_answered_once() {
     let jobs =
         r#"[{"job_type": "work", "key": "a"}, {"job_type": "nope"}, {"job_type": "work", "key": "a"}]"#;
     let answers = place.ask(&client, &many(jobs)).await;
-    assert_eq!(answers, "1:new:2 2:refused:WL001 3:kept:2");
+    assert_eq!(answers, "1:new:2 2:refused:WL001 3:duplicate:2");
     assert_eq!(place.ask(&client, &many("[]")).await, answers);
     let key =
         KeyClaim { scope: KeyScope::WhileLive, on_conflict: OnConflict::Keep, ..keyed("a").key.unwrap() };
