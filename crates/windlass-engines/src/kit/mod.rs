@@ -6,6 +6,9 @@ mod job_options;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod json;
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod on_store;
+
 pub(crate) use batch::check_batch_size;
 #[cfg(feature = "redis")]
 pub(crate) use job_options::Columns;
@@ -13,3 +16,5 @@ pub(crate) use job_options::Columns;
 pub(crate) use job_options::JobOptions;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub(crate) use json::{parse_error, to_json};
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) use on_store::on_store;

@@ -293,7 +293,7 @@ impl Store {
         }
         // Jobs that another transaction has locked are there, too, but a caller that asks again and again
         // for those alone would spin.
-        let more = count > 0 && !self.behind(&gate, 1).await?.is_empty();
+        let more = count > 0 && !self.ids_behind(&gate, 1).await?.is_empty();
         Ok(BatchDone { changed: count.into(), more })
     }
 
@@ -327,7 +327,7 @@ impl Store {
     }
 
     /// Returns the oldest jobs behind a gate.
-    pub(super) async fn behind(&self, gate: &Gate, limit: u32) -> StoreResult<Vec<i64>> {
+    pub(super) async fn ids_behind(&self, gate: &Gate, limit: u32) -> StoreResult<Vec<i64>> {
         if gate.is_suspect() {
             return Ok(Vec::new());
         }

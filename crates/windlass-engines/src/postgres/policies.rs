@@ -130,8 +130,8 @@ impl Store {
         rows.iter().map(|row| Ok(Gate::named(row.try_get(0)?))).collect()
     }
 
-    pub(super) async fn waiting_behind(&self, gate: Gate, limit: u32) -> StoreResult<Vec<JobId>> {
-        let ids = self.behind(&gate, limit.min(MAINTENANCE_BATCH_MAX)).await?;
+    pub(super) async fn behind(&self, gate: Gate, limit: u32) -> StoreResult<Vec<JobId>> {
+        let ids = self.ids_behind(&gate, limit.min(MAINTENANCE_BATCH_MAX)).await?;
         Ok(ids.into_iter().map(JobId).collect())
     }
 }

@@ -3,52 +3,21 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::admin::{BatchDone, Totals};
-use windlass_core::engine::Result;
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, SAMPLES_KEPT_MAX, SAMPLES_PER_CALL_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::rollups::{
-    Minute, Rollup, RollupChange, RollupInput, RollupKey, RollupOutcome, Rollups, RollupsEnd, RollupsRead,
-    RollupsRequest, Sample, StoredSample, StoredWatermark, Tally, check_samples,
+    Minute, Rollup, RollupChange, RollupInput, RollupKey, RollupOutcome, RollupsEnd, RollupsRead,
+    RollupsRequest, Sample, StoredSample, StoredWatermark, Tally,
 };
 
 use super::store_error::StoreResult;
 use super::value::{Instant, Param, instant, int4, micros, number, numbers, small_number, text, texts};
 use super::{PostgresEngine, Store};
+use crate::kit::on_store;
 
-#[async_trait]
-impl Rollups for PostgresEngine {
-    async fn append_samples(&self, samples: &[Sample]) -> Result<()> {
-        check_samples(samples)?;
-        let samples = samples.to_vec();
-        self.run(|store| async move { store.append_samples(&samples).await }).await
-    }
-
-    async fn rollup_input(&self, limit: u32) -> Result<RollupInput> {
-        self.run(|store| async move { store.rollup_input(limit).await }).await
-    }
-
-    async fn rollups_of(&self, keys: &[RollupKey]) -> Result<RollupsRead> {
-        let keys = keys.to_vec();
-        self.run(|store| async move { store.rollups_of(&keys).await }).await
-    }
-
-    async fn apply_rollup(&self, change: &RollupChange) -> Result<RollupOutcome> {
-        let change = change.clone();
-        self.run(|store| async move { store.apply_rollup(&change).await }).await
-    }
-
-    async fn rollups(&self, request: &RollupsRequest) -> Result<RollupsRead> {
-        let request = request.clone();
-        self.run(|store| async move { store.rollups(&request).await }).await
-    }
-
-    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
-        self.run(|store| async move { store.forget_rollups(kept, limit).await }).await
-    }
-}
+on_store!(Rollups for PostgresEngine {});
 
 impl Store {
     async fn append_samples(&self, samples: &[Sample]) -> StoreResult<()> {

@@ -5,10 +5,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant as Moment;
 
-use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
-use windlass_core::engine::{Hint, Result};
+use windlass_core::engine::Hint;
 use windlass_core::enqueue::{EnqueueAnswer, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::limits::TRIGGERS_MAX;
@@ -19,8 +18,8 @@ use windlass_core::triggers::rules::{
 };
 use windlass_core::triggers::spec::{CompletionTrigger, Watched};
 use windlass_core::triggers::{
-    CompletionTriggers, StoredTrigger, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring,
-    TriggerRecord, TriggersRead, WhichTriggers, check_changes, check_firings,
+    StoredTrigger, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggerRecord, TriggersRead,
+    WhichTriggers,
 };
 
 use super::apply::Live;
@@ -30,6 +29,7 @@ use super::value::{
     Instant, flag, flags, instant, int4, maybe, micros, number, numbers, small_number, text, texts,
 };
 use super::{PostgresEngine, Store};
+use crate::kit::on_store;
 
 /// How often an evaluation is repeated because it and another transaction formed a deadlock, and the server
 /// ended ours.
@@ -38,26 +38,7 @@ const DEADLOCKS_MAX: u32 = 5;
 /// evaluated for long.
 const MARKS_AT_ONCE: usize = 100_000;
 
-#[async_trait]
-impl CompletionTriggers for PostgresEngine {
-    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
-        which.check()?;
-        let which = which.clone();
-        self.run(|store| async move { store.triggers(which).await }).await
-    }
-
-    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
-        check_changes(changes)?;
-        let changes = changes.to_vec();
-        self.run(|store| async move { store.change_triggers(changes).await }).await
-    }
-
-    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
-        check_firings(firings)?;
-        let firings = firings.to_vec();
-        self.run(|store| async move { store.fire_triggers(firings).await }).await
-    }
-}
+on_store!(CompletionTriggers for PostgresEngine {});
 
 impl Store {
     /// Notifies this process, after the commit, that a trigger has to be evaluated.

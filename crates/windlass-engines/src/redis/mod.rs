@@ -45,39 +45,17 @@ mod damage;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
-use async_trait::async_trait;
-use windlass_core::admin::{
-    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
-    TypeStatus,
-};
-use windlass_core::breaker::BreakerState;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::duty::DutyModes;
-use windlass_core::engine::{
-    Admin, Declaration, Engine, EngineInfo, HintListener, Replaced, RescueRequest, Rescued, Result,
-};
-use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
-use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, Progress};
-use windlass_core::lease::{
-    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
-    check_fences, check_releases, check_renewals,
-};
-use windlass_core::names::{BreakerName, DutyName, OrderingKey, QueueName, TypeName};
-use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
-use windlass_core::priority::Priority;
-use windlass_core::rate_limit::Taken;
-use windlass_core::schedules::{
-    ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
-};
-use windlass_core::settle::{Settled, Settlement};
-use windlass_core::worker::{Heartbeat, HeartbeatAnswer, Liveness, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::engine::{Declaration, EngineInfo, Replaced, Result};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest};
+use windlass_core::names::{OrderingKey, TypeName};
 
 use crate::io_thread::IoThread;
+use crate::kit::on_store;
 use crate::listeners::Listeners;
 use call::Args;
 use conn::Link;
@@ -292,255 +270,30 @@ impl Store {
     }
 }
 
-#[async_trait]
-impl Engine for RedisEngine {
+on_store!(Engine for RedisEngine {
     fn info(&self) -> EngineInfo {
         let duty_modes = DutyModes::default();
         EngineInfo { name: "redis", durability: self.store.server().facts.durability(), duty_modes }
-    }
-
-    async fn now(&self) -> Result<Timestamp> {
-        self.run(|store| async move { store.read_time().await }).await
     }
 
     async fn replaced(&self) -> Result<Option<Replaced>> {
         self.run(|store| async move { store.read_replaced().await }).await
     }
 
-    async fn declare(&self, declaration: Declaration) -> Result<()> {
-        self.run(|store| async move { store.declare(declaration).await }).await
-    }
-
     async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         self.enqueue_jobs(request).await
     }
+});
 
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
-        self.run(|store| async move { store.receipt(request).await }).await
-    }
-
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
-        self.run(|store| async move { store.ask(request).await }).await
-    }
-
-    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
-        self.run(|store| async move { store.claim(request).await }).await
-    }
-
-    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
-        let (queues, types) = (queues.to_vec(), types.to_vec());
-        self.run(|store| async move { store.peek(queues, types).await }).await
-    }
-
-    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
-        self.run(|store| async move { store.settle(batch).await }).await
-    }
-
-    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
-        self.run(|store| async move { store.report(batch).await }).await
-    }
-
-    async fn register(&self, card: WorkerCard) -> Result<()> {
-        self.run(|store| async move { store.register(card).await }).await
-    }
-
-    async fn extend(&self, heartbeat: Heartbeat) -> Result<Liveness> {
-        self.run(|store| async move { store.extend(heartbeat, None).await })
-            .await
-            .map(|heartbeat_answer| heartbeat_answer.beat)
-    }
-
-    async fn heartbeat_with_members(
-        &self,
-        heartbeat: Heartbeat,
-        clock: Timestamp,
-    ) -> Result<HeartbeatAnswer> {
-        self.run(|store| async move { store.extend(heartbeat, Some(clock)).await }).await
-    }
-
-    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
-        self.run(|store| async move { store.asked_to_stop(worker).await }).await
-    }
-
-    async fn retire(&self, worker: WorkerId) -> Result<()> {
-        self.run(|store| async move { store.retire(worker).await }).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
-        self.run(|store| async move { store.workers().await }).await
-    }
-
-    async fn rescue(&self, request: RescueRequest) -> Result<Rescued> {
-        self.run(|store| async move { store.rescue(request).await }).await
-    }
-
-    async fn sweep(&self, limit: u32) -> Result<BatchDone> {
-        self.run(|store| async move { store.sweep(limit).await }).await
-    }
-
-    async fn prune(&self, limit: u32) -> Result<BatchDone> {
-        self.run(|store| async move { store.prune(limit).await }).await
-    }
-
-    fn on_hint(&self, listener: Weak<dyn HintListener>) {
-        self.store.listeners.add(listener);
-    }
-}
-
-#[async_trait]
-impl Admin for RedisEngine {
-    async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
-        self.run(|store| async move { store.job(id).await }).await
-    }
-
-    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
-        self.run(|store| async move { store.attempts(id).await }).await
-    }
-
-    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
-        self.run(|store| async move { store.list(request).await }).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        self.run(|store| async move { store.queues().await }).await
-    }
-
-    async fn types(&self) -> Result<Vec<TypeStatus>> {
-        self.run(|store| async move { store.types().await }).await
-    }
-
-    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
-        let why = why.to_owned();
-        self.run(|store| async move { store.cancel(id, why).await }).await
-    }
-
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
-        self.run(|store| async move { store.retry(id).await }).await
-    }
-
-    async fn discard(&self, id: JobId) -> Result<Changed> {
-        self.run(|store| async move { store.discard(id).await }).await
-    }
-
-    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
-        self.run(|store| async move { store.set_priority(id, priority).await }).await
-    }
-
-    async fn pause(
-        &self,
-        queue: &QueueName,
-        reason: Option<&str>,
-        lasting: Option<Duration>,
-    ) -> Result<Changed> {
-        let (queue, reason) = (queue.clone(), reason.map(str::to_owned));
-        self.run(|store| async move { store.pause(queue, reason, lasting).await }).await
-    }
-
-    async fn resume(&self, queue: &QueueName) -> Result<Changed> {
-        let queue = queue.clone();
-        self.run(|store| async move { store.resume(queue).await }).await
-    }
-
-    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
-        let queue = queue.clone();
-        self.run(|store| async move { store.set_shut(queue, shut).await }).await
-    }
-
-    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
-        let queue = queue.clone();
-        self.run(|store| async move { store.purge(queue, limit).await }).await
-    }
-
+on_store!(Admin for RedisEngine {
     async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
         let gate = Gate::ordering_key(job_type, ordering_key);
         self.run(|store| async move { store.head_of(gate).await }).await
     }
+});
 
-    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
-        let gate = gate.clone();
-        self.run(|store| async move { store.open_gate(gate, limit).await }).await
-    }
-}
+on_store!(Policies for RedisEngine {});
 
-#[async_trait]
-impl Policies for RedisEngine {
-    async fn breakers(&self) -> Result<BreakersRead> {
-        self.run(|store| async move { store.breakers().await }).await
-    }
+on_store!(Leases for RedisEngine {});
 
-    async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved> {
-        let (name, state) = (name.clone(), state.clone());
-        self.run(|store| async move { store.save_breaker(name, read, state).await }).await
-    }
-
-    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
-        let claims = claims.to_vec();
-        self.run(|store| async move { store.still_hold(claims).await }).await
-    }
-
-    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {
-        let takes = takes.to_vec();
-        self.run(|store| async move { store.take_tokens(takes).await }).await
-    }
-
-    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>> {
-        let after = after.cloned();
-        self.run(|store| async move { store.gates(after, limit).await }).await
-    }
-
-    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
-        let gate = gate.clone();
-        self.run(|store| async move { store.behind(gate, limit).await }).await
-    }
-}
-
-#[async_trait]
-impl Leases for RedisEngine {
-    async fn take_leases(&self, request: &LeaseRequest) -> Result<Vec<Taking>> {
-        request.check()?;
-        let request = request.clone();
-        self.run(|store| async move { store.take_leases(request).await }).await
-    }
-
-    async fn renew_leases(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>> {
-        check_renewals(renewals)?;
-        let renewals = renewals.to_vec();
-        self.run(|store| async move { store.renew_leases(renewals).await }).await
-    }
-
-    async fn release_leases(&self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
-        check_releases(releases)?;
-        let releases = releases.to_vec();
-        self.run(|store| async move { store.release_leases(releases).await }).await
-    }
-
-    async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {
-        check_fences(leases)?;
-        let leases = leases.to_vec();
-        self.run(|store| async move { store.leases_hold(leases).await }).await
-    }
-
-    async fn leases(&self) -> Result<LeasesRead> {
-        self.run(|store| async move { store.leases().await }).await
-    }
-
-    async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
-        let duty = duty.clone();
-        self.run(|store| async move { store.step_down(duty).await }).await
-    }
-}
-
-#[async_trait]
-impl Schedules for RedisEngine {
-    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
-        which.check()?;
-        let which = which.clone();
-        self.run(|store| async move { store.schedules(which).await }).await
-    }
-
-    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
-        check_changes(changes)?;
-        let changes = changes.to_vec();
-        self.run(|store| async move { store.change_schedules(changes).await }).await
-    }
-}
+on_store!(Schedules for RedisEngine {});

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use windlass_core::clock::Timestamp;
-use windlass_core::engine::Result;
 use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::error::EngineError;
 use windlass_core::limits::{TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGERS_MAX};
@@ -13,8 +11,7 @@ use windlass_core::names::TriggerName;
 use windlass_core::triggers::rules::{look_after_failure, may_look};
 use windlass_core::triggers::spec::{CompletionTrigger, Watched};
 use windlass_core::triggers::{
-    CompletionTriggers, StoredTrigger, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring,
-    TriggersRead, WhichTriggers, check_changes, check_firings,
+    StoredTrigger, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead, WhichTriggers,
 };
 
 use super::call::Args;
@@ -24,27 +21,9 @@ use super::reply::ReplyReader;
 use super::row::body;
 use super::store_error::{StoreError, StoreResult};
 use super::{RedisEngine, Store};
+use crate::kit::on_store;
 
-#[async_trait]
-impl CompletionTriggers for RedisEngine {
-    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
-        which.check()?;
-        let which = which.clone();
-        self.run(|store| async move { store.triggers(which).await }).await
-    }
-
-    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
-        check_changes(changes)?;
-        let changes = changes.to_vec();
-        self.run(|store| async move { store.change_triggers(changes).await }).await
-    }
-
-    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
-        check_firings(firings)?;
-        let firings = firings.to_vec();
-        self.run(|store| async move { store.fire_triggers(firings).await }).await
-    }
-}
+on_store!(CompletionTriggers for RedisEngine {});
 
 /// A row of a trigger.
 struct TriggerRow {
