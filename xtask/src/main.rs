@@ -1,5 +1,6 @@
-//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `torture`, `peers`, `tidy`. The program
-//! has one small dependency, the servers, so that the first command of a newcomer starts within seconds.
+//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `torture`, `bench`, `peers`, `tidy`. The
+//! program has one small dependency, the servers, so that the first command of a newcomer starts within
+//! seconds.
 
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ mod redis5;
 mod ci;
 mod simulate;
 mod torture;
+mod bench;
 mod peers;
 mod tidy;
 
@@ -28,6 +30,9 @@ cargo xtask CHORE
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
   torture --engine ENGINE           inject real faults into a server under load, and check the histories
     [--seconds N] [--seed S] [--faults LIST]
+  bench [OPTIONS]                   measure scenarios of Windlass and baselines, in release; servers are started if
+                                    the engine needs one and none is named; `bench --help` lists the options
+    [--engine ENGINE] [--scenario NAMES|all] [--jobs N] [--runs N] [--limit] [--json] …
   peers --engine postgres           measure other queues and Windlass alternately, on the server in DATABASE_URL
     [--runs N] [--jobs N] [--without-windlass]
   tidy                              check the rules of the code base
@@ -48,6 +53,7 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<ExitCode, String> {
     match words {
         ["servers", "--", command @ ..] => return servers::run(command),
+        ["bench", options @ ..] => return bench::run(options),
         ["test", options @ ..] => test::run_with(options)?,
         ["ci"] => ci::run()?,
         ["simulate", options @ ..] => simulate::run(options)?,

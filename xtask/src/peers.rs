@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::command;
+use crate::{bench, command};
 
 pub(crate) const MANIFEST: &str = "bench/peers/Cargo.toml";
 /// The names of the peers in their program.
@@ -58,10 +58,9 @@ impl Plan {
 
     fn builds(&self) -> Vec<Command> {
         let peers = ["build", "--release", "--locked", "--manifest-path", MANIFEST];
-        let windlass = ["build", "--release", "--package", "windlass-cli"];
         let mut builds = vec![command::cargo(&peers)];
         if !self.without_windlass {
-            builds.push(command::cargo(&windlass));
+            builds.push(bench::build());
         }
         builds
     }
@@ -94,15 +93,9 @@ impl Plan {
         };
         let mut programs: Vec<_> = PEERS.iter().map(peer).collect();
         if !self.without_windlass {
-            let windlass = ["run", "--quiet", "--release", "--package", "windlass-cli", "--", "bench"];
-            let mut command = command::cargo(&windlass);
-            command.args([
-                "--engine",
-                "postgres",
-                "--scenario",
-                "drain,drain-without-history,enqueue,latency,pinned",
-            ]);
-            command.args(["--jobs", &jobs, "--json"]);
+            let mut command = bench::program();
+            command.args(["--engine", "postgres", "--jobs", &jobs, "--json"]);
+            command.args(["--scenario", "drain,drain-without-history,enqueue,latency,pinned"]);
             programs.push(command);
         }
         programs
@@ -163,7 +156,7 @@ mod tests {
     fn windlass_comes_last_in_each_turn_and_can_be_left_out() {
         let plan = Plan { runs: 1, jobs: 100, without_windlass: false };
         let last = |plan: &Plan| format!("{:?}", plan.programs().last().unwrap());
-        assert!(last(&plan).contains("windlass-cli"));
+        assert!(last(&plan).contains("windlass-bench"));
         assert!(last(&Plan { without_windlass: true, ..plan }).contains("apalis"));
     }
 }

@@ -14,12 +14,20 @@ pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let [program, arguments @ ..] = words else {
         return Err("expected a command, as in `cargo xtask servers -- cargo test`".to_owned());
     };
+    run_with_servers(command::as_from_a_shell(Command::new(program).args(arguments)))
+}
+
+/// Runs a command with servers that exist only for it.
+pub(crate) fn run_with_servers(command: &mut Command) -> Result<ExitCode, String> {
     let servers = Servers::start(&settings(), 1)?;
-    let mut command = Command::new(program);
-    let command = command::as_from_a_shell(command.args(arguments));
-    let status = servers.tell(command).status();
-    let status = status.map_err(|error| format!("starting `{program}` failed: {error}"))?;
-    Ok(exit_code(status))
+    run_without(servers.tell(command))
+}
+
+/// Runs a command and gives its exit code.
+pub(crate) fn run_without(command: &mut Command) -> Result<ExitCode, String> {
+    let status = command.status();
+    let program = command.get_program().display();
+    Ok(exit_code(status.map_err(|error| format!("starting `{program}` failed: {error}"))?))
 }
 
 /// The servers that were started here. Dropping it stops and removes them. If this process is ended first,

@@ -91,7 +91,7 @@ pub(crate) fn run_with(options: &[&str]) -> Result<(), String> {
 const LANES: usize = 2;
 
 /// The test programs that run alone, and why. All others run beside each other.
-const ALONE: [(&str, &str); 11] = [
+const ALONE: [(&str, &str); 10] = [
     (
         "crates/windlass/tests/leaders/main.rs",
         "another worker has to lead within 200 ms of an end, with hundreds of workers running",
@@ -104,7 +104,6 @@ const ALONE: [(&str, &str); 11] = [
     ("crates/windlass/tests/worker_postgres/main.rs", "a job has to be picked up within 10 ms, usually"),
     ("crates/windlass/tests/worker_redis/main.rs", "a job has to be picked up within 10 ms, usually"),
     ("crates/windlass/tests/worker_sqlite/main.rs", "duties have to be begun within 100 ms"),
-    ("crates/windlass-cli/tests/bench.rs", "it measures durations"),
     ("crates/windlass-cli/tests/cli_postgres.rs", "another worker has to lead within 8 s of a kill"),
     ("crates/windlass-cli/tests/signals.rs", "a process has to end within its grace"),
     ("crates/windlass-engines/tests/fallback/main.rs", "a spool has to answer within 500 ms"),

@@ -1,4 +1,4 @@
-//! `peers`: the work of `windlass bench`, done with another job queue on PostgreSQL, for comparison. The
+//! `peers`: the work of `windlass-bench`, done with another job queue on PostgreSQL, for comparison. The
 //! README beside describes the measurements and the settings.
 
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use with_apalis::Apalis;
 use with_graphile_worker::GraphileWorker;
 
 #[derive(Debug, Parser)]
-#[command(about = "Measures another job queue on PostgreSQL with the work of `windlass bench`")]
+#[command(about = "Measures another job queue on PostgreSQL with the work of `windlass-bench`")]
 struct Args {
     /// The queue to measure
     #[arg(long, value_enum)]

@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Config(config::ConfigCommand),
     /// Print when a job that keeps failing would be retried
     RetryPlan(retry_plan::RetryPlanArgs),
-    /// Measure the speed of this build on this machine
+    /// Measure enqueues, drains and pickup times on your own store, beside your jobs
     Bench(bench::BenchArgs),
     /// Print the completions of a shell
     Completions(completions::CompletionsArgs),

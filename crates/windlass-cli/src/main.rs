@@ -78,7 +78,7 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
             on_threads(dev::dev(args, cli.global.db.as_ref(), &config, &mut output))
         }
         Command::Serve(args) => on_threads(serve::serve(args, &configured(&cli.global)?, &mut output)),
-        Command::Bench(args) => on_threads(bench::bench(args, &mut output)),
+        Command::Bench(args) => on_threads(bench::bench(args, &configured(&cli.global)?, &mut output)),
         Command::Doctor(args) => {
             let config = configured(&cli.global)?;
             on_runtime(&cli.global, async { doctor::doctor(args, &config, &mut output).await })

@@ -103,15 +103,20 @@ fn dev_runs_in_a_namespace_of_its_own_and_loses_nothing() {
 }
 
 #[test]
-fn a_measurement_leaves_nothing_behind() {
+fn a_measurement_leaves_nothing_behind_and_touches_no_job() {
     let store = Store::new();
-    let args =
-        ["bench", "--engine", "redis", "--scenario", "drain,enqueue", "--jobs", "300", "--limit", "--json"];
-    let report = store.ok(&args).json();
-    assert_eq!((&report["engine"], &report["conditions"]["appendonly"]), (&json!("redis"), &json!(true)));
-    assert!(report["scenarios"][1]["ratio_to_limit"].is_number(), "{report}");
+    store.ok(&["type", "register", "t", "--queue", "high"]);
+    store.ok(&["job", "enqueue", "t"]);
+    let args = ["bench", "--scenario", "drain,enqueue", "--jobs", "300", "--json"];
+    let bench = store.dir.command(&args).envs(store.env()).spawn().unwrap();
+    let pattern = format!("{{windlass_bench_{}_*", bench.id());
+    let output = bench.wait_with_output().unwrap();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"));
+    assert_eq!((&report["engine"], report["scenarios"].as_array().unwrap().len()), (&json!("redis"), 2));
+    assert_eq!(store.ok(&["status", "--json"]).json()["depth"], 1, "the configured namespace is untouched");
     let mut connection = redis::Client::open(store.url).unwrap().get_connection().unwrap();
-    let left: Vec<String> = redis::cmd("KEYS").arg("{windlass_bench*").query(&mut connection).unwrap();
+    let left: Vec<Vec<u8>> = redis::cmd("KEYS").arg(pattern).query(&mut connection).unwrap();
     assert!(left.is_empty(), "{left:?}");
 }
 

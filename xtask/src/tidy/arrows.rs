@@ -5,12 +5,13 @@ use super::Complaint;
 use super::manifest::Manifest;
 use super::tree::{File, Tree};
 
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("windlass-core", &[]),
     ("windlass-conformance", &["windlass-core"]),
     ("windlass-engines", &["windlass-core"]),
     ("windlass", &["windlass-core", "windlass-engines"]),
     ("windlass-cli", &["windlass-core", "windlass-engines", "windlass"]),
+    ("windlass-bench", &["windlass"]),
     ("windlass-servers", &[]),
     ("xtask", &["windlass-servers"]),
     // A separate workspace, in bench/peers: it measures other queues, and must not need Windlass to be

@@ -12,9 +12,9 @@ use crate::figures::Figures;
 use crate::job::Job;
 use crate::peer::Peer;
 
-/// The number of concurrent callers, as in `windlass bench`.
+/// The number of concurrent callers, as in `windlass-bench`.
 const CALLERS: u64 = 16;
-/// The number of concurrent bulk calls, as in `windlass bench`.
+/// The number of concurrent bulk calls, as in `windlass-bench`.
 const BULK_AT_ONCE: u64 = 2;
 /// The maximum number of single enqueues.
 const SINGLES_MAX: u64 = 10_000;

@@ -10,7 +10,7 @@ mod enqueue;
 mod drain;
 mod latency;
 
-/// How many times the jobs of the plain drain the pinned drain has, as in `windlass bench`. The cost of
+/// How many times the jobs of the plain drain the pinned drain has, as in `windlass-bench`. The cost of
 /// skipping dead rows grows with their number.
 const PINNED_TIMES: u64 = 3;
 

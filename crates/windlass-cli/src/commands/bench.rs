@@ -1,154 +1,127 @@
-//! `windlass bench`: how fast this is, on this machine, and how near to the same work written by hand.
-
-use std::path::PathBuf;
+//! `windlass bench`: how fast Windlass is on the configured store, from this machine.
 
 use clap::{Args, ValueEnum};
 
-use crate::config::RedisUrl;
+use crate::config::Config;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::signals::Signals;
 
 mod scenarios;
-mod load;
-mod tally;
-mod drain;
-mod pickup;
-mod env;
-mod rest;
-mod memory;
-mod by_hand;
-mod fixture;
-mod session;
 mod scratch;
-mod conditions;
-mod figures;
 mod report;
-mod progress;
 
-use fixture::Fixture;
-use progress::Progress;
-use scenarios::{Choice, Scenario};
+use report::Report;
+use scratch::Scratch;
 
-/// What to measure.
+/// How to measure the configured store.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:
-  windlass bench --engine sqlite --limit
-  windlass bench --engine postgres --scenario all --runs 3 --json
-  windlass bench --engine redis --limit
-  windlass bench --url postgres://user@localhost:5432/app --scenario drain,pinned --jobs 10000
+#[command(after_help = "\
+What it does to your store: it never reads or changes your jobs. Each measurement creates a store of
+its own, with a name that begins with windlass_bench_: a folder beside the SQLite file, a schema in
+the same PostgreSQL database, or a namespace on the same Redis server. It is removed at the end, also
+after a failure or Ctrl-C. The server does the work of all these jobs meanwhile, so other work on it
+becomes slower. A PostgreSQL user needs the right to create schemas.
 
-Compare figures only within one run: machines differ, and the same machine differs from hour to hour. Ratios are made
-within one run. Files and schemas of a measurement are its own, and are removed at the end.")]
+Examples:
+  windlass bench
+  windlass bench --db postgres://user@localhost:5432/app --scenario drain,latency
+  windlass bench --jobs 100000 --runs 3 --json
+
+One process runs an empty handler; payloads have 100 bytes. Compare figures only within one machine
+and hour.
+
+Exit codes: 1 a job was lost or did not run; 69 the store cannot be used.")]
 pub(crate) struct BenchArgs {
-    /// The engine [default: sqlite, or what --url leads to]
-    #[arg(long, value_enum)]
-    engine: Option<BenchEngine>,
-    /// The PostgreSQL or Redis server [default: $DATABASE_URL or $REDIS_URL]
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
     /// What to measure, separated by commas
     #[arg(
         long = "scenario",
         value_enum,
-        value_name = "NAMES|all",
+        value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "enqueue,drain,drain-without-history,latency"
+        default_value = "enqueue,drain,latency"
     )]
-    scenarios: Vec<Choice>,
-    /// How many jobs `drain` has; everything else grows and shrinks with it
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    scenarios: Vec<Scenario>,
+    /// The number of jobs that are enqueued in bulk and drained; other numbers scale with it
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     jobs: u64,
-    /// How often all of it is measured; the figures are medians then
+    /// Measure everything N times; the figures are medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
-    /// How long `churn` goes on
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    seconds: u64,
-    /// Whether finished jobs are kept for seven days or not at all
-    #[arg(long, value_enum, default_value_t = History::On)]
-    history: History,
     /// How many handlers run at once
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     concurrency: u32,
-    /// Run the same work written by hand too, of the same durability and with the same rows, and print the ratios
-    #[arg(long)]
-    limit: bool,
-    /// What SQLite waits for at a commit
-    #[arg(long, value_enum, default_value_t = BenchSynchronous::Full)]
-    synchronous: BenchSynchronous,
-    /// Where the files of SQLite go
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    dir: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum BenchEngine {
-    Memory,
-    Sqlite,
-    Postgres,
-    Redis,
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Scenario {
+    /// Rates of single enqueues by 16 callers and of bulk enqueues, two at once
+    Enqueue,
+    /// Rate of one worker on jobs that were enqueued before
+    Drain,
+    /// Time from enqueue to start on an idle worker, with a job every 20 ms
+    Latency,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum BenchSynchronous {
-    Full,
-    Normal,
+impl Scenario {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Drain => "drain",
+            Self::Latency => "latency",
+        }
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum History {
-    On,
-    Off,
-}
+/// Figures of one scenario in one run, by name.
+type Figures = Vec<(&'static str, f64)>;
 
-/// Measures and prints. What was made for it is removed also if it fails or is interrupted.
-pub(crate) async fn bench(args: &BenchArgs, output: &mut Output) -> Result<Code, Failure> {
+/// Measures and prints.
+pub(crate) async fn bench(args: &BenchArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
     let mut signals = Signals::new()?;
-    let scenarios = Scenario::chosen(&args.scenarios, args.engine())?;
-    let fixture = Fixture::new(args)?;
-    let progress = Progress::new(output.is_json());
+    let mut scenarios = args.scenarios.clone();
+    scenarios.sort();
+    scenarios.dedup();
+    if cfg!(debug_assertions) {
+        output.note("this is a debug build; its figures mean nothing. Use a release build");
+    }
+    let mut report = Report::new(config.store.engine.as_str(), args);
+    // All scenarios once, then all once more: a disturbance of the machine then affects all alike.
+    for run in 1..=args.runs {
+        for scenario in &scenarios {
+            output.note(format!("run {run} of {}: {}", args.runs, scenario.name()));
+            report.add(*scenario, measure(*scenario, args, config, &mut signals).await?);
+        }
+    }
+    report.print(output)?;
+    Ok(Code::Ok)
+}
+
+/// Measures one scenario on a store of its own, which is removed whatever happens.
+async fn measure(
+    scenario: Scenario,
+    args: &BenchArgs,
+    config: &Config,
+    signals: &mut Signals,
+) -> Result<Figures, Failure> {
+    let scratch = Scratch::beside(config);
     let measured = tokio::select! {
-        measured = measure(args, &scenarios, &fixture, &progress) => measured,
+        measured = run(scenario, args, &scratch) => measured,
         () = signals.next() => Err(Failure::new(Code::Interrupted, "interrupted")),
     };
-    progress.done();
-    let cleared = fixture.clear().await;
-    report::print(&measured?, output)?;
-    cleared.map(|()| Code::Ok)
+    match (measured, scratch.remove().await) {
+        (Err(failure), Err(left_over)) => Err(Failure { hint: failure.hint.or(left_over.hint), ..failure }),
+        (measured, removed) => measured.and_then(|figures| removed.map(|()| figures)),
+    }
 }
 
-/// Everything once, then everything once more, and so on: what disturbs the machine for a while then disturbs all
-/// scenarios alike.
-async fn measure(
-    args: &BenchArgs,
-    scenarios: &[Scenario],
-    fixture: &Fixture,
-    progress: &Progress,
-) -> Result<report::Report, Failure> {
-    let conditions = conditions::read(args, fixture).await?;
-    let mut runs = Vec::new();
-    for _ in 0..args.runs {
-        runs.push(scenarios::run_all(args, scenarios, fixture, progress).await?);
-    }
-    Ok(report::Report { engine: fixture.engine_name(), conditions, results: figures::merge(runs) })
-}
-
-impl BenchArgs {
-    fn engine(&self) -> BenchEngine {
-        let by_url = match &self.url {
-            Some(url) if RedisUrl::is_meant_by(url) => BenchEngine::Redis,
-            Some(_) => BenchEngine::Postgres,
-            None => BenchEngine::Sqlite,
-        };
-        self.engine.unwrap_or(by_url)
-    }
-
-    fn synchronous(&self) -> &'static str {
-        match self.synchronous {
-            BenchSynchronous::Full => "full",
-            BenchSynchronous::Normal => "normal",
-        }
+async fn run(scenario: Scenario, args: &BenchArgs, scratch: &Scratch) -> Result<Figures, Failure> {
+    let engine = scratch.open().await?;
+    match scenario {
+        Scenario::Enqueue => scenarios::enqueue(engine, args).await,
+        Scenario::Drain => scenarios::drain(engine, args).await,
+        Scenario::Latency => scenarios::latency(engine, args).await,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `compare FILE`: prints the output of several runs of `peers --json` and `windlass bench --json` as one
+//! `compare FILE`: prints the output of several runs of `peers --json` and `windlass-bench --json` as one
 //! table with the conditions. `cargo xtask peers` calls it.
 
 use std::process::ExitCode;

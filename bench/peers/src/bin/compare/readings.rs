@@ -15,7 +15,7 @@ pub(crate) struct Figure {
     of_windlass: (&'static str, &'static str),
 }
 
-/// The figures, in the order of a job's path. The last column has their names in `windlass bench --json`.
+/// The figures, in the order of a job's path. The last column has their names in `windlass-bench --json`.
 pub(crate) const FIGURES: [Figure; 7] = [
     figure("enqueue, one by one", "/s", ("enqueue1", "jobs_per_second"), ("enqueue", "single_per_second")),
     figure("enqueue in bulk", "/s", ("bulk", "jobs_per_second"), ("enqueue", "bulk_per_second")),

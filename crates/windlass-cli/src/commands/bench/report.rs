@@ -1,82 +1,133 @@
-//! What is printed at the end: figures, and the conditions under which they hold.
+//! The figures over all runs, as a table or as JSON.
 
 use comfy_table::Cell;
 use serde_json::{Value, json};
 
-use super::figures::{Merged, Spread, rounded};
+use super::scenarios::PAYLOAD_BYTES;
+use super::{BenchArgs, Figures, Scenario};
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Everything that was measured.
+/// The figures so far.
 pub(super) struct Report {
-    pub(super) engine: &'static str,
-    pub(super) conditions: Value,
-    pub(super) results: Vec<Merged>,
+    engine: &'static str,
+    conditions: Value,
+    rows: Vec<Row>,
 }
 
-pub(super) fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
-    if cfg!(debug_assertions) {
-        output.note("this is a debug build; its figures mean nothing. Use `cargo run --release -- bench`");
+/// One figure of a scenario, with its values in each run, sorted.
+struct Row {
+    scenario: &'static str,
+    figure: &'static str,
+    values: Vec<f64>,
+}
+
+impl Report {
+    pub(super) fn new(engine: &'static str, args: &BenchArgs) -> Self {
+        let conditions = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "jobs": args.jobs,
+            "runs": args.runs,
+            "payload_bytes": PAYLOAD_BYTES,
+            "concurrency": args.concurrency,
+            "cores": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            "optimised": !cfg!(debug_assertions),
+        });
+        Self { engine, conditions, rows: Vec::new() }
     }
-    if output.is_json() {
-        let scenarios: Vec<_> = report.results.iter().map(Merged::to_json).collect();
-        return output.json(&json!({
-            "engine": report.engine,
-            "conditions": report.conditions,
-            "scenarios": scenarios,
-        }));
-    }
-    let rows = report.results.iter().flat_map(rows).collect();
-    output.table(&["SCENARIO", "FIGURE", report.engine, "LEAST TO MOST"], rows, "")?;
-    output.line("")?;
-    output.line(conditions(&report.conditions))
-}
 
-fn rows(scenario: &Merged) -> impl Iterator<Item = Vec<Cell>> + '_ {
-    scenario.figures.iter().map(|(name, spread)| {
-        let range = if scenario.runs > 1 { range(spread) } else { String::new() };
-        vec![Cell::new(scenario.name), Cell::new(name), Cell::new(shown(spread.median)), Cell::new(range)]
-    })
-}
-
-fn range(spread: &Spread) -> String {
-    format!("{} to {}", shown(spread.least), shown(spread.most))
-}
-
-/// With commas between the thousands, since most figures have several.
-fn shown(figure: f64) -> String {
-    let text = rounded(figure).to_string();
-    let (whole, rest) =
-        text.split_once('.').map_or((text.as_str(), None), |(whole, rest)| (whole, Some(rest)));
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            grouped.push(',');
+    /// Adds the figures of one run.
+    pub(super) fn add(&mut self, scenario: Scenario, figures: Figures) {
+        let scenario = scenario.name();
+        for (figure, value) in figures {
+            match self.rows.iter_mut().find(|row| (row.scenario, row.figure) == (scenario, figure)) {
+                Some(row) => row.values.insert(row.values.partition_point(|known| *known < value), value),
+                None => self.rows.push(Row { scenario, figure, values: vec![value] }),
+            }
         }
-        grouped.push(digit);
     }
-    rest.map_or(grouped.clone(), |rest| format!("{grouped}.{rest}"))
+
+    pub(super) fn print(&self, output: &mut Output) -> Result<(), Failure> {
+        if output.is_json() {
+            return output.json(&self.to_json());
+        }
+        let rows = self.rows.iter().map(|row| {
+            let spread = row.spread().map_or_else(String::new, |(min, max)| format!("{min} to {max}"));
+            vec![Cell::new(row.scenario), Cell::new(row.figure), Cell::new(row.median()), Cell::new(spread)]
+        });
+        output.table(&["SCENARIO", "FIGURE", self.engine, "LOWEST TO HIGHEST"], rows.collect(), "")
+    }
+
+    fn to_json(&self) -> Value {
+        let mut scenarios: Vec<Value> = Vec::new();
+        for row in &self.rows {
+            if scenarios.last().is_none_or(|last| last["name"] != row.scenario) {
+                scenarios.push(json!({ "name": row.scenario }));
+            }
+            let scenario = scenarios.last_mut().expect("one was just added");
+            scenario[row.figure] = json!(row.median());
+            if let Some((min, max)) = row.spread() {
+                scenario["spread"][row.figure] = json!({ "min": min, "max": max });
+            }
+        }
+        json!({ "engine": self.engine, "conditions": self.conditions, "scenarios": scenarios })
+    }
 }
 
-fn conditions(conditions: &Value) -> String {
-    let all = conditions.as_object().into_iter().flatten();
-    let shown = all.map(|(name, value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!("{} {value}", name.replace('_', " "))
-    });
-    format!("conditions: {}", shown.collect::<Vec<_>>().join(", "))
+impl Row {
+    /// Of an even number of runs, the middle between the two in the middle.
+    fn median(&self) -> f64 {
+        let last = self.values.len() - 1;
+        rounded(f64::midpoint(self.values[last / 2], self.values[last.div_ceil(2)]))
+    }
+
+    /// The lowest and the highest value of several runs.
+    fn spread(&self) -> Option<(f64, f64)> {
+        match self.values[..] {
+            [lowest, .., highest] => Some((rounded(lowest), rounded(highest))),
+            _ => None,
+        }
+    }
+}
+
+/// Three digits after the point for small figures, none for big ones.
+fn rounded(figure: f64) -> f64 {
+    if figure >= 1000.0 { figure.round() } else { (figure * 1000.0).round() / 1000.0 }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
-    #[test]
-    fn figures_are_shown_in_groups_of_three_digits() {
-        for (figure, text) in
-            [(0.1234, "0.123"), (999.5, "999.5"), (1234.5, "1,235"), (12_345_678.0, "12,345,678")]
-        {
-            assert_eq!(shown(figure), text);
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: BenchArgs,
+    }
+
+    fn report(runs: &[f64]) -> Value {
+        let mut report = Report::new("sqlite", &Line::parse_from(["bench"]).args);
+        for rate in runs {
+            report.add(Scenario::Enqueue, vec![("single_per_second", 1.0), ("bulk_per_second", 2.0)]);
+            report.add(Scenario::Drain, vec![("jobs_per_second", *rate)]);
         }
+        report.to_json()["scenarios"].clone()
+    }
+
+    #[test]
+    fn several_runs_give_the_median_and_the_spread_of_each_figure() {
+        let scenarios = report(&[3.0, 1.0, 2.0]);
+        assert_eq!(scenarios[0]["name"], "enqueue");
+        assert_eq!(scenarios[1]["jobs_per_second"], 2.0);
+        assert_eq!(scenarios[1]["spread"]["jobs_per_second"], json!({ "min": 1.0, "max": 3.0 }));
+        assert_eq!(report(&[1.0, 2.0])[1]["jobs_per_second"], 1.5);
+    }
+
+    #[test]
+    fn one_run_has_no_spread() {
+        let enqueue = json!({ "name": "enqueue", "single_per_second": 1.0, "bulk_per_second": 2.0 });
+        assert_eq!(report(&[1.0]), json!([enqueue, { "name": "drain", "jobs_per_second": 1.0 }]));
     }
 }

@@ -1,275 +1,215 @@
-//! What can be measured, one file for each, and in which order it is.
+//! The scenarios: one process, one queue, one job type whose handler does no work.
 
-mod enqueue;
-mod latency;
-mod plain;
-mod deep;
-mod future;
-mod mixed;
-mod keys;
-mod fairness_keys;
-mod boost;
-mod parked;
-mod limited;
-mod pinned;
-mod churn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, timeout};
+use windlass::{Client, Handlers, JobType, QueueSpec, Worker, WorkerOptions, spec_of};
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::limits::{ENQUEUE_BATCH_MAX, MAINTENANCE_BATCH_MAX};
+use windlass_core::names::QueueName;
 
-use super::env::Env;
-use super::figures::{Figures, Measured};
-use super::fixture::Fixture;
-use super::progress::Progress;
-use super::{BenchArgs, BenchEngine, by_hand};
+use super::{BenchArgs, Figures, failed};
 use crate::exit::Failure;
 
-/// What can be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum Scenario {
-    /// Single enqueues by 16 callers, and bulk enqueues, two at once
-    Enqueue,
-    /// Everything was put in before; one worker
-    Drain,
-    /// The same, and finished jobs are not kept
-    DrainWithoutHistory,
-    /// An idle worker, a job every 20 ms
-    Latency,
-    /// The first part of ten times as many ready jobs
-    Deep,
-    /// Ten times as many future jobs of higher priority in the same queue
-    Future,
-    /// Eleven priorities
-    Mixed,
-    /// Every job holds a key
-    Keys,
-    /// The jobs of a hundred fairness keys, which take turns
-    FairnessKeys,
-    /// Old jobs of the lowest priority beside fresh urgent ones
-    Boost,
-    /// Every job is parked once and let through again
-    Parked,
-    /// Every job takes a token of a rate limit that processes share and that never blocks
-    RateLimit,
-    /// Every job calls a platform whose breaker processes share and which stays closed
-    Breaker,
-    /// Under a transaction that is older than all jobs (PostgreSQL)
-    Pinned,
-    /// An idle worker under that transaction, after all those jobs (PostgreSQL)
-    PinnedLatency,
-    /// Enqueue and drain at once
-    Churn,
+/// Callers of single enqueues at once.
+const CALLERS: u64 = 16;
+/// Bulk requests at once.
+const BULK_CALLERS: u64 = 2;
+/// Jobs of a bulk request.
+const BATCH: u64 = ENQUEUE_BATCH_MAX as u64;
+/// The size of a payload as JSON.
+pub(super) const PAYLOAD_BYTES: usize = 100;
+/// Between two jobs of `latency`.
+const ENQUEUE_INTERVAL: Duration = Duration::from_millis(20);
+/// A job that starts later is lost.
+const LOST_AFTER: Duration = Duration::from_secs(60);
+
+/// Measures single enqueues, then bulk enqueues.
+pub(super) async fn enqueue(engine: Arc<dyn Engine>, args: &BenchArgs) -> Result<Figures, Failure> {
+    let client = client(engine, args).await?;
+    let singles = args.jobs / 2;
+    let single = enqueue_single(&client, singles).await?;
+    let bulk = enqueue_bulk(&client, args.jobs).await?;
+    Ok(vec![
+        ("single_per_second", per_second(singles, single)),
+        ("bulk_per_second", per_second(args.jobs, bulk)),
+    ])
 }
 
-/// One of them, or all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
-    One(Scenario),
-    All,
-}
-
-impl ValueEnum for Choice {
-    fn value_variants<'a>() -> &'a [Self] {
-        use Scenario as S;
-        const ALL: &[Choice] = &[
-            Choice::One(S::Enqueue),
-            Choice::One(S::Drain),
-            Choice::One(S::DrainWithoutHistory),
-            Choice::One(S::Latency),
-            Choice::One(S::Deep),
-            Choice::One(S::Future),
-            Choice::One(S::Mixed),
-            Choice::One(S::Keys),
-            Choice::One(S::FairnessKeys),
-            Choice::One(S::Boost),
-            Choice::One(S::Parked),
-            Choice::One(S::RateLimit),
-            Choice::One(S::Breaker),
-            Choice::One(S::Pinned),
-            Choice::One(S::PinnedLatency),
-            Choice::One(S::Churn),
-            Choice::All,
-        ];
-        ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        match self {
-            Self::One(scenario) => scenario.to_possible_value(),
-            Self::All => Some(clap::builder::PossibleValue::new("all").help("All that the engine has")),
+/// Enqueues all jobs, then measures a worker: until the last handler has ended, and until its end is stored.
+pub(super) async fn drain(engine: Arc<dyn Engine>, args: &BenchArgs) -> Result<Figures, Failure> {
+    enqueue_bulk(&client(Arc::clone(&engine), args).await?, args.jobs).await?;
+    // The first maintenance of a new schema creates partitions. That is no part of a drain.
+    engine.prune(MAINTENANCE_BATCH_MAX).await?;
+    let last_end = Arc::new(AtomicU64::new(0));
+    let (started, last) = (Instant::now(), Arc::clone(&last_end));
+    let handlers = Handlers::new(()).handle(move |_: Work| {
+        let last = Arc::clone(&last);
+        async move {
+            last.fetch_max(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
+    });
+    worker(Arc::clone(&engine), handlers, args).await?.drain().await;
+    let stored = started.elapsed();
+    check_succeeded(&*engine, args.jobs).await?;
+    let handled = Duration::from_nanos(last_end.load(Ordering::Relaxed));
+    Ok(vec![
+        ("jobs_per_second", per_second(args.jobs, handled)),
+        ("stored_per_second", per_second(args.jobs, stored)),
+    ])
+}
+
+/// Measures the time from the enqueue call to the start of the handler on an idle worker.
+pub(super) async fn latency(engine: Arc<dyn Engine>, args: &BenchArgs) -> Result<Figures, Failure> {
+    let (sender, mut receiver) = mpsc::channel(16);
+    let handlers = Handlers::new(()).handle(move |_: Work| {
+        let (started, sender) = (Instant::now(), sender.clone());
+        async move { sender.send(started).await.unwrap_or_default() }
+    });
+    let mut worker = worker(engine, handlers, args).await?;
+    let mut ticks = tokio::time::interval(ENQUEUE_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pickups = Vec::new();
+    for _ in 0..(args.jobs / 200).clamp(20, 500) {
+        ticks.tick().await;
+        let enqueued = Instant::now();
+        worker.client().enqueue(Work::new()).await.map_err(failed)?;
+        let started = timeout(LOST_AFTER, receiver.recv()).await.ok().flatten();
+        let started = started.ok_or_else(|| failed(format!("a job did not start within {LOST_AFTER:?}")))?;
+        pickups.push(started.duration_since(enqueued));
+    }
+    worker.stop().await;
+    pickups.sort();
+    let millis = |percent| percentile(&pickups, percent).as_secs_f64() * 1000.0;
+    Ok(vec![("pickup_p50_ms", millis(50)), ("pickup_p99_ms", millis(99))])
+}
+
+/// The smallest value that at least this part of the sorted values does not exceed.
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or_default()
+}
+
+/// The only job type.
+#[derive(Serialize, Deserialize)]
+struct Work {
+    text: String,
+}
+
+impl JobType for Work {
+    const NAME: &'static str = "bench.work";
+    const QUEUE: &'static str = "bench";
+}
+
+impl Work {
+    /// Filled up to [`PAYLOAD_BYTES`].
+    fn new() -> Self {
+        Self { text: "x".repeat(PAYLOAD_BYTES - r#"{"text":""}"#.len()) }
     }
 }
 
-impl Scenario {
-    /// What was asked for, each once and in order. Whoever asks for something that is compared with `drain` gets that
-    /// too, since ratios are made within one run.
-    pub(super) fn chosen(choices: &[Choice], engine: BenchEngine) -> Result<Vec<Self>, Failure> {
-        let all: Vec<_> = Self::value_variants().iter().copied().filter(|one| one.runs_on(engine)).collect();
-        let mut chosen = Vec::new();
-        for choice in choices {
-            match choice {
-                Choice::All => chosen.extend(&all),
-                Choice::One(one) if one.runs_on(engine) => chosen.push(*one),
-                Choice::One(one) => {
-                    let message = format!("scenario {} needs PostgreSQL", one.name());
-                    return Err(Failure::usage(message).hint("choose it with --engine postgres"));
+fn queue(args: &BenchArgs) -> QueueSpec {
+    let name = QueueName::parse(Work::QUEUE).expect("a plain name");
+    QueueSpec { concurrency: args.concurrency, ..QueueSpec::new(name) }
+}
+
+/// A client. The store knows queue and type afterwards.
+async fn client(engine: Arc<dyn Engine>, args: &BenchArgs) -> Result<Client, Failure> {
+    let types = vec![spec_of::<Work>().map_err(failed)?];
+    engine.declare(Declaration { queues: vec![queue(args)], types }).await?;
+    Ok(Client::new(engine))
+}
+
+async fn worker(
+    engine: Arc<dyn Engine>,
+    handlers: Handlers<()>,
+    args: &BenchArgs,
+) -> Result<Worker, Failure> {
+    let options = WorkerOptions { queues: vec![queue(args)], ..WorkerOptions::default() };
+    Worker::start(engine, handlers, options).await.map_err(failed)
+}
+
+/// Each caller waits for the answer before its next request.
+async fn enqueue_single(client: &Client, jobs: u64) -> Result<Duration, Failure> {
+    at_once(CALLERS, |caller| {
+        let client = client.clone();
+        let own = jobs / CALLERS + u64::from(caller < jobs % CALLERS);
+        async move {
+            for _ in 0..own {
+                client.enqueue(Work::new()).await.map_err(failed)?;
+            }
+            Ok(())
+        }
+    })
+    .await
+}
+
+async fn enqueue_bulk(client: &Client, jobs: u64) -> Result<Duration, Failure> {
+    let next = Arc::new(AtomicU64::new(0));
+    at_once(BULK_CALLERS, |_| {
+        let (client, next) = (client.clone(), Arc::clone(&next));
+        async move {
+            loop {
+                let first = next.fetch_add(BATCH, Ordering::Relaxed);
+                if first >= jobs {
+                    return Ok(());
+                }
+                let batch = (first..jobs.min(first + BATCH)).map(|_| Work::new());
+                for answer in client.enqueue_many(batch).await.map_err(failed)? {
+                    answer.map_err(failed)?;
                 }
             }
         }
-        if chosen.iter().any(|one| one.is_compared()) {
-            chosen.push(Self::Drain);
-        }
-        chosen.sort();
-        chosen.dedup();
-        Ok(chosen)
-    }
-
-    fn runs_on(self, engine: BenchEngine) -> bool {
-        let needs_postgres = matches!(self, Self::Pinned | Self::PinnedLatency);
-        !needs_postgres || engine == BenchEngine::Postgres
-    }
-
-    /// Whether it is the same work as `drain` under harder conditions.
-    fn is_compared(self) -> bool {
-        use Scenario as S;
-        matches!(
-            self,
-            S::Deep
-                | S::Future
-                | S::Mixed
-                | S::Keys
-                | S::FairnessKeys
-                | S::Boost
-                | S::Parked
-                | S::RateLimit
-                | S::Breaker
-                | S::Pinned
-        )
-    }
-
-    fn name(self) -> &'static str {
-        use Scenario as S;
-        match self {
-            S::Enqueue => "enqueue",
-            S::Drain => "drain",
-            S::DrainWithoutHistory => "drain-without-history",
-            S::Latency => "latency",
-            S::Deep => "deep",
-            S::Future => "future",
-            S::Mixed => "mixed",
-            S::Keys => "keys",
-            S::FairnessKeys => "fairness_keys",
-            S::Boost => "boost",
-            S::Parked => "parked",
-            S::RateLimit => "rate-limit",
-            S::Breaker => "breaker",
-            S::Pinned => "pinned",
-            S::PinnedLatency => "pinned-latency",
-            S::Churn => "churn",
-        }
-    }
+    })
+    .await
 }
 
-/// Measures each once.
-pub(super) async fn run_all(
-    args: &BenchArgs,
-    scenarios: &[Scenario],
-    fixture: &Fixture,
-    progress: &Progress,
-) -> Result<Vec<Measured>, Failure> {
-    let mut measured: Vec<Measured> = Vec::new();
-    let both = scenarios.contains(&Scenario::Pinned) && scenarios.contains(&Scenario::PinnedLatency);
-    for scenario in scenarios {
-        // The second needs all the work of the first, so the two are measured together.
-        if both && *scenario == Scenario::PinnedLatency {
-            continue;
-        }
-        progress.scenario(scenario.name());
-        measured.extend(run_one(args, *scenario, both, fixture, progress).await?);
+/// Runs callers at once. Returns how long all took.
+async fn at_once<F>(callers: u64, call: impl Fn(u64) -> F) -> Result<Duration, Failure>
+where
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    let started = Instant::now();
+    let mut tasks: JoinSet<_> = (0..callers).map(call).collect();
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(failed)??;
     }
-    Ok(compare(measured))
+    Ok(started.elapsed())
 }
 
-async fn run_one(
-    args: &BenchArgs,
-    scenario: Scenario,
-    both: bool,
-    fixture: &Fixture,
-    progress: &Progress,
-) -> Result<Vec<Measured>, Failure> {
-    use Scenario as S;
-    let place = fixture.fresh().await?;
-    let env = Env::new(args, &place, progress);
-    let name = scenario.name();
-    let measured = match scenario {
-        S::Enqueue => vec![(name, enqueue::run(&env).await?)],
-        S::Drain => vec![(name, plain::run(&env).await?)],
-        S::DrainWithoutHistory => vec![(name, plain::run(&env.without_history()).await?)],
-        S::Latency => vec![(name, latency::run(&env).await?)],
-        S::Deep => vec![(name, deep::run(&env).await?)],
-        S::Future => vec![(name, future::run(&env).await?)],
-        S::Mixed => vec![(name, mixed::run(&env).await?)],
-        S::Keys => vec![(name, keys::run(&env).await?)],
-        S::FairnessKeys => vec![(name, fairness_keys::run(&env).await?)],
-        S::Boost => vec![(name, boost::run(&env).await?)],
-        S::Parked => vec![(name, parked::run(&env).await?)],
-        S::RateLimit => vec![(name, limited::by_rate(&env).await?)],
-        S::Breaker => vec![(name, limited::by_breaker(&env).await?)],
-        S::Pinned if both => pinned::rate_and_latency(&env).await?,
-        S::Pinned => pinned::rate_and_latency(&env).await?.into_iter().take(1).collect(),
-        S::PinnedLatency => pinned::rate_and_latency(&env).await?.into_iter().skip(1).collect(),
-        S::Churn => vec![(name, churn::run(&env).await?)],
-    };
-    let at = place.at.clone();
-    drop(place);
-    fixture.remove(&at).await?;
-    if !args.limit {
-        return Ok(measured);
+/// Compares the store's own count. A rate of work that was not done would be worth nothing.
+async fn check_succeeded(engine: &dyn Engine, expected: u64) -> Result<(), Failure> {
+    let succeeded: u64 = engine.queues().await?.iter().map(|queue| queue.totals.succeeded).sum();
+    if succeeded == expected {
+        return Ok(());
     }
-    by_hand::beside(measured, scenario, args, fixture, progress).await
+    Err(failed(format!("expected {expected} jobs done, got {succeeded}")))
 }
 
-/// Says how each does beside `drain`.
-fn compare(measured: Vec<Measured>) -> Vec<Measured> {
-    // Where a job has more than one attempt, those are what is compared.
-    let rate = |figures: &Figures| figures.get("attempts_per_second").or(figures.get("jobs_per_second"));
-    let drain = measured.iter().find(|(name, _)| *name == Scenario::Drain.name());
-    let drain = drain.and_then(|(_, figures)| rate(figures));
-    let compared: Vec<_> = Scenario::value_variants().iter().filter(|one| one.is_compared()).collect();
-    let compare = |(name, figures): Measured| match compared.iter().any(|one| one.name() == name) {
-        true => (name, figures.clone().with_ratio("ratio_to_drain", rate(&figures), drain)),
-        false => (name, figures),
-    };
-    measured.into_iter().map(compare).collect()
+fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(choices: &[Choice], engine: BenchEngine) -> Vec<&'static str> {
-        Scenario::chosen(choices, engine).unwrap().into_iter().map(Scenario::name).collect()
+    #[test]
+    fn a_payload_has_the_size_that_is_reported() {
+        assert_eq!(serde_json::to_string(&Work::new()).unwrap().len(), PAYLOAD_BYTES);
     }
 
     #[test]
-    fn names_are_those_of_the_command_line() {
-        for scenario in Scenario::value_variants() {
-            assert_eq!(scenario.to_possible_value().unwrap().get_name(), scenario.name());
-        }
-        assert_eq!(Choice::value_variants().len(), Scenario::value_variants().len() + 1, "and `all`");
-    }
-
-    #[test]
-    fn what_is_compared_brings_drain_along() {
-        let choices = [Choice::One(Scenario::Mixed), Choice::One(Scenario::Latency)];
-        assert_eq!(names(&choices, BenchEngine::Memory), ["drain", "latency", "mixed"]);
-        assert_eq!(names(&[Choice::One(Scenario::Latency)], BenchEngine::Memory), ["latency"]);
-    }
-
-    #[test]
-    fn all_leaves_out_what_an_engine_does_not_have_and_asking_for_it_is_refused() {
-        assert!(!names(&[Choice::All], BenchEngine::Sqlite).contains(&"pinned"));
-        assert!(names(&[Choice::All], BenchEngine::Postgres).contains(&"pinned"));
-        assert!(Scenario::chosen(&[Choice::One(Scenario::Pinned)], BenchEngine::Sqlite).is_err());
+    fn a_percentile_is_a_value_that_was_measured() {
+        let millis: Vec<_> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!(percentile(&millis, 50), Duration::from_millis(100));
+        assert_eq!(percentile(&millis, 99), Duration::from_millis(198));
+        assert_eq!(percentile(&millis[..1], 99), Duration::from_millis(1));
+        assert_eq!(percentile(&[], 50), Duration::ZERO);
     }
 }
