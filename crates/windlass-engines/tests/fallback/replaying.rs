@@ -187,7 +187,7 @@ async fn what_leaves_can_be_neither_cancelled_nor_purged_nor_changed_and_does_no
             spool.retry(ids[0]).await.map(drop),
             spool.set_priority(ids[0], Priority::new(0).unwrap()).await.map(drop),
         ] {
-            assert!(refused.unwrap_err().to_string().contains("on its way"));
+            assert!(refused.unwrap_err().to_string().contains("is being moved to another store"));
         }
         assert_eq!(spool.purge(&crate::place::queue(), 100).await.unwrap().changed, 1, "only the third job");
         assert_eq!(spool.queues().await.unwrap()[0].counts.parked, 2);

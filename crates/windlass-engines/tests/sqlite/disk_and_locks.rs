@@ -22,7 +22,14 @@ async fn a_lock_that_is_held_too_long_is_an_answer_and_the_engine_goes_on() {
     assert!(error.is_passing());
     assert_eq!(status(&engine).await.totals.enqueued, 0, "reads continue, and nothing was written");
     other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(engine.enqueue(request).await.unwrap().len(), 1);
+    // With so short a timeout, a busy machine may need several tries.
+    let answers = loop {
+        match engine.enqueue(request.clone()).await {
+            Err(error) => assert!(error.is_passing(), "{error:?}"),
+            Ok(answers) => break answers,
+        }
+    };
+    assert_eq!(answers.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
