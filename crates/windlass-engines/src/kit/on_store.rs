@@ -1,5 +1,5 @@
-//! The engine traits for engines whose store lives on a thread of its own. Each method copies its arguments, and
-//! runs the method of the same name of the store on that thread.
+//! The engine traits for engines whose store lives on a thread of its own. Each method copies its arguments,
+//! and runs the method of the same name of the store on that thread.
 
 /// Implements one of the engine traits for an engine. The methods that differ from engine to engine stand in
 /// braces.
