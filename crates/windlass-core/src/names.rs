@@ -10,9 +10,9 @@ use crate::limits::{KEY_BYTES_MAX, NAME_CHARS_MAX, TAG_BYTES_MAX};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {what} of {rule}, got {got:?}")]
 pub struct NameError {
-    what: &'static str,
-    rule: &'static str,
-    got: String,
+    pub(crate) what: &'static str,
+    pub(crate) rule: &'static str,
+    pub(crate) got: String,
 }
 
 macro_rules! name {
@@ -72,6 +72,7 @@ macro_rules! name {
         }
     };
 }
+pub(crate) use name;
 
 name!(
     /// The name of a queue. Kept in lower case; `HIGH` and `high` are one queue.
@@ -115,20 +116,6 @@ name!(
     "a correlation id",
     "1 to 256 bytes without control characters",
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
-);
-name!(
-    /// Who or what caused a job, such as `user:42`.
-    Cause,
-    "a cause",
-    "1 to 256 bytes without control characters",
-    |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
-);
-name!(
-    /// The trace that a job continues: the W3C header `traceparent`.
-    TraceContext,
-    "a trace context",
-    "55 characters as in the W3C header traceparent",
-    |text| is_traceparent(text).then(|| text.into())
 );
 name!(
     /// A group that jobs belong to, such as one import.
@@ -196,25 +183,12 @@ fn is_plain(text: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&text.len()) && chars_ok
 }
 
-fn is_printable(text: &str, bytes_max: usize) -> bool {
+pub(crate) fn is_printable(text: &str, bytes_max: usize) -> bool {
     (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
-/// Version, trace id, parent id and flags in lower-case hex. Ids of zeros and the version ff are invalid.
-fn is_traceparent(text: &str) -> bool {
-    let is_hex = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-    let is_zero = |part: &str| part.bytes().all(|b| b == b'0');
-    let parts: Vec<_> = text.split('-').collect();
-    let [version, trace, parent, flags] = parts[..] else { return false };
-    [version, trace, parent, flags].map(str::len) == [2, 32, 16, 2]
-        && [version, trace, parent, flags].into_iter().all(is_hex)
-        && version != "ff"
-        && !is_zero(trace)
-        && !is_zero(parent)
-}
-
 /// A name that is wrong because it is huge must not make the error huge.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 40;
     match text.char_indices().nth(SHOWN) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
@@ -246,25 +220,6 @@ mod tests {
         assert!(Key::parse("wallet:мережа/1").is_ok());
         assert!(Key::parse("a\tb").is_err());
         assert!(Key::parse(&"x".repeat(257)).is_err());
-    }
-
-    #[test]
-    fn a_trace_context_has_the_form_of_the_w3c_header() {
-        let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
-        assert!(TraceContext::parse(&format!("00-{trace}-{parent}-01")).is_ok());
-        let zeros = "0".repeat(32);
-        for odd in [
-            String::new(),
-            format!("00-{trace}-{parent}"),
-            format!("00-{trace}-{parent}-01-"),
-            format!("ff-{trace}-{parent}-01"),
-            format!("00-{}-{parent}-01", trace.to_uppercase()),
-            format!("00-{zeros}-{parent}-01"),
-            format!("00-{trace}-{}-01", &zeros[..16]),
-            format!("00-{parent}-{trace}-01"),
-        ] {
-            assert!(TraceContext::parse(&odd).is_err(), "{odd:?}");
-        }
     }
 
     #[test]

@@ -1,7 +1,26 @@
 //! Where a job comes from. It is carried from the enqueue to the history and to follow-up jobs, and decides
 //! nothing. Engines store it as it is, so a new field needs no engine code.
 
-use crate::names::{Cause, NameError, TraceContext};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits::KEY_BYTES_MAX;
+use crate::names::{NameError, is_printable, name, shortened};
+
+name!(
+    /// Who or what caused a job, such as `user:42`.
+    Cause,
+    "a cause",
+    "1 to 256 bytes without control characters",
+    |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
+);
+name!(
+    /// The trace that a job continues: the W3C header `traceparent`.
+    TraceContext,
+    "a trace context",
+    "55 characters as in the W3C header traceparent",
+    |text| is_traceparent(text).then(|| text.into())
+);
 
 /// Where a job comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -40,6 +59,19 @@ impl Provenance {
     }
 }
 
+/// Version, trace id, parent id and flags in lower-case hex. Ids of zeros and the version ff are invalid.
+fn is_traceparent(text: &str) -> bool {
+    let is_hex = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let is_zero = |part: &str| part.bytes().all(|b| b == b'0');
+    let parts: Vec<_> = text.split('-').collect();
+    let [version, trace, parent, flags] = parts[..] else { return false };
+    [version, trace, parent, flags].map(str::len) == [2, 32, 16, 2]
+        && [version, trace, parent, flags].into_iter().all(is_hex)
+        && version != "ff"
+        && !is_zero(trace)
+        && !is_zero(parent)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +90,24 @@ mod tests {
             assert_eq!(stored[field], trace);
         }
         assert_eq!(serde_json::from_value::<Provenance>(stored).unwrap(), provenance);
+    }
+
+    #[test]
+    fn a_trace_context_has_the_form_of_the_w3c_header() {
+        let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        assert!(TraceContext::parse(&format!("00-{trace}-{parent}-01")).is_ok());
+        let zeros = "0".repeat(32);
+        for odd in [
+            String::new(),
+            format!("00-{trace}-{parent}"),
+            format!("00-{trace}-{parent}-01-"),
+            format!("ff-{trace}-{parent}-01"),
+            format!("00-{}-{parent}-01", trace.to_uppercase()),
+            format!("00-{zeros}-{parent}-01"),
+            format!("00-{trace}-{}-01", &zeros[..16]),
+            format!("00-{parent}-{trace}-01"),
+        ] {
+            assert!(TraceContext::parse(&odd).is_err(), "{odd:?}");
+        }
     }
 }

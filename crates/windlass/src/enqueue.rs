@@ -10,12 +10,11 @@ use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    Cause, CorrelationId, FairnessKey, GroupName, Key, NameError, OrderingKey, QueueName, Tag, TraceContext,
-    TypeName,
+    CorrelationId, FairnessKey, GroupName, Key, NameError, OrderingKey, QueueName, Tag, TypeName,
 };
 use windlass_core::payload::{Payload, PayloadError};
 use windlass_core::priority::{Priority, PriorityError};
-use windlass_core::provenance::Provenance;
+use windlass_core::provenance::{Cause, Provenance, TraceContext};
 use windlass_core::retry::RetryPolicy;
 
 use crate::client::Client;

@@ -11,12 +11,10 @@ use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
-use windlass_core::names::{
-    Cause, CorrelationId, FairnessKey, GroupName, PriorityLabel, QueueName, Tag, TraceContext, TypeName,
-};
+use windlass_core::names::{CorrelationId, FairnessKey, GroupName, PriorityLabel, QueueName, Tag, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
-use windlass_core::provenance::Provenance;
+use windlass_core::provenance::{Cause, Provenance, TraceContext};
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::spool::{BatchMost, Following, LeftOut, Spool, as_new};

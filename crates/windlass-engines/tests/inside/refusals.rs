@@ -6,11 +6,10 @@ use std::time::Duration;
 use windlass_core::engine::Admin;
 use windlass_core::enqueue::Refusal;
 use windlass_core::limits::{KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, TAG_BYTES_MAX, TAGS_MAX};
-use windlass_core::names::{
-    Cause, CorrelationId, GroupName, Key, PriorityLabel, QueueName, Tag, TraceContext, TypeName,
-};
+use windlass_core::names::{CorrelationId, GroupName, Key, PriorityLabel, QueueName, Tag, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
+use windlass_core::provenance::{Cause, TraceContext};
 use windlass_core::retry::{Delay, RetryPolicy, Tier};
 use windlass_core::stored::unknown_field;
 use windlass_engines::postgres::tokio_postgres::Client;

@@ -9,10 +9,10 @@ use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    Cause, CorrelationId, FairnessKey, GroupName, Key, OrderingKey, QueueName, Tag, TraceContext, TypeName,
+    CorrelationId, FairnessKey, GroupName, Key, OrderingKey, QueueName, Tag, TypeName,
 };
 use windlass_core::payload::Payload;
-use windlass_core::provenance::Provenance;
+use windlass_core::provenance::{Cause, Provenance, TraceContext};
 use windlass_core::retry::RetryPolicy;
 use windlass_core::span::parse_span;
 use windlass_core::stored::unknown_field;
