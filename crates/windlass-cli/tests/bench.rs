@@ -1,5 +1,5 @@
-//! The real binary measures the configured store: every figure is there, and nothing is left behind. No test judges a
-//! figure.
+//! The real binary measures the configured store: every figure is there, and nothing is left behind. No test
+//! judges a figure.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
