@@ -17,11 +17,12 @@ use scratch::Scratch;
 /// How to measure the configured store.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-What it does to your store: it never reads or changes your jobs. Each measurement creates a store of
-its own, with a name that begins with windlass_bench_: a folder beside the SQLite file, a schema in
-the same PostgreSQL database, or a namespace on the same Redis server. It is removed at the end, also
-after a failure or Ctrl-C. The server does the work of all these jobs meanwhile, so other work on it
-becomes slower. A PostgreSQL user needs the right to create schemas.
+What it does to your store: it never reads or changes your jobs. Each measurement creates a
+store of its own, with a name that begins with windlass_bench_: a folder beside the SQLite file,
+a schema in the same PostgreSQL database, or a namespace on the same Redis server. It is removed
+at the end, also after a failure or Ctrl-C. The server does the work of all these jobs
+meanwhile, so other work on it becomes slower. A PostgreSQL user needs the right to create
+schemas.
 
 Examples:
   windlass bench
