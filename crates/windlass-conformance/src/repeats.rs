@@ -4,7 +4,7 @@
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Suspects};
 use windlass_core::job::Phase;
-use windlass_core::limits::{MAINTENANCE_BATCH_MAX, SPENT_TOKEN_KEPT};
+use windlass_core::limits::{CLAIM_TOMBSTONE_TTL, MAINTENANCE_BATCH_MAX};
 
 use crate::harness::*;
 
@@ -58,7 +58,7 @@ pub async fn a_first_sending_claims_nothing_however_long_after_its_repeat_it_arr
     h.enqueue(work()).await;
     let request = h.claim_request(1);
     h.claim_with(repeat_of(&request)).await;
-    h.advance(SPENT_TOKEN_KEPT - secs(1));
+    h.advance(CLAIM_TOMBSTONE_TTL - secs(1));
     h.engine.prune(MAINTENANCE_BATCH_MAX).await.expect(UP);
     assert_eq!(h.claim_with(request).await, []);
 }

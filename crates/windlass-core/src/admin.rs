@@ -188,7 +188,7 @@ pub struct QueueStatus {
     pub totals: Totals,
     /// How long the ready job that has waited longest has waited: since it fell due or was enqueued,
     /// whichever was later. It is searched among the first
-    /// [`OLDEST_LOOKED_AT`](crate::limits::OLDEST_LOOKED_AT) of each priority. Redis reads fewer if the
+    /// [`OLDEST_SCANNED_MAX`](crate::limits::OLDEST_SCANNED_MAX) of each priority. Redis reads fewer if the
     /// jobs of many types fell due long before they were enqueued.
     pub oldest_ready: Option<Duration>,
 }

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use crate::limits::SHARES_KNOWN_MAX;
+use crate::limits::FAIRNESS_KEYS_KNOWN_MAX;
 use crate::names::FairnessKey;
 
 /// The jobs that share turns: those of a fairness key, or all jobs without one.
@@ -94,7 +94,7 @@ impl Ring {
     /// line whose turn comes last.
     pub fn found(&mut self, line: Line) {
         self.lines.insert(line);
-        if self.lines.len() > SHARES_KNOWN_MAX
+        if self.lines.len() > FAIRNESS_KEYS_KNOWN_MAX
             && let Some(last) = self.cursor.order(&self.lines).last().cloned()
         {
             self.lines.remove(&last);
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn of_more_lines_than_can_be_remembered_the_one_is_forgotten_whose_turn_comes_last() {
         let mut ring = Ring::default();
-        (0..SHARES_KNOWN_MAX).for_each(|n| ring.found(line(&format!("{n:05}"))));
+        (0..FAIRNESS_KEYS_KNOWN_MAX).for_each(|n| ring.found(line(&format!("{n:05}"))));
         ring.deal(10);
         ring.found(line("99999"));
         assert!(ring.knows(&line("99999")) && ring.knows(&line("00010")));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::gate::Gate;
 use crate::key::KeyClaim;
-use crate::limits::OLDEST_LOOKED_AT;
+use crate::limits::OLDEST_SCANNED_MAX;
 use crate::names::{
     CorrelationId, FairnessKey, GroupName, OrderingKey, PriorityLabel, QueueName, Tag, TypeName,
 };
@@ -120,7 +120,7 @@ pub fn waits_longest(
     so_far: Option<Timestamp>,
 ) -> Option<Timestamp> {
     let mut longest = so_far;
-    for (due, waits_since) in ready.into_iter().take(OLDEST_LOOKED_AT as usize) {
+    for (due, waits_since) in ready.into_iter().take(OLDEST_SCANNED_MAX as usize) {
         // Every job that fell due later has waited less.
         if longest.is_some_and(|longest| due >= longest) {
             break;

@@ -43,9 +43,9 @@ pub const ENQUEUE_BATCH_MAX: usize = 1_000;
 /// Jobs in one claim.
 pub const CLAIM_BATCH_MAX: u32 = 1_000;
 /// Fairness keys that one claim or scan queries, due or not; the next claim continues behind them.
-pub const SHARES_PER_LOOK_MAX: u32 = 200;
+pub const FAIRNESS_KEYS_PER_SCAN_MAX: u32 = 200;
 /// Fairness keys of one queue and priority that an engine remembers as having a due job.
-pub const SHARES_KNOWN_MAX: usize = 1_000;
+pub const FAIRNESS_KEYS_KNOWN_MAX: usize = 1_000;
 /// Settlements in one request.
 pub const SETTLE_BATCH_MAX: usize = 1_000;
 /// Rows of a page of a list.
@@ -77,12 +77,12 @@ pub const RECEIPT_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// How long a claim tombstone is kept after a repeated claim request: longer than any server continues a
 /// call whose client has gone.
-pub const SPENT_TOKEN_KEPT: Duration = RECEIPT_TTL;
+pub const CLAIM_TOMBSTONE_TTL: Duration = RECEIPT_TTL;
 /// How long the row of a dead worker is kept for people to inspect.
 pub const DEAD_WORKER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The job that has waited longest is searched among this number of the first ready jobs of a priority.
-pub const OLDEST_LOOKED_AT: u32 = 100;
+pub const OLDEST_SCANNED_MAX: u32 = 100;
 
 /// Crashes after which a job is dead, whatever its attempts.
 pub const CRASHES_MAX: u32 = 3;
@@ -173,9 +173,9 @@ pub const SCHEDULE_RECORD_BYTES_MAX: usize = 256 * 1024;
 pub const TICK_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How often schedules are checked if nothing is due earlier: a schedule that another process stored may
 /// begin this late.
-pub const SCHEDULES_LOOK_EVERY: Duration = Duration::from_secs(5);
+pub const SCHEDULES_POLL_EVERY: Duration = Duration::from_secs(5);
 /// How often schedules are checked while no schedule has a future tick.
-pub const SCHEDULES_LOOK_IDLE: Duration = Duration::from_secs(20);
+pub const SCHEDULES_POLL_IDLE: Duration = Duration::from_secs(20);
 
 /// Completion triggers that a store keeps. Each end of a job is compared with all of them.
 pub const TRIGGERS_MAX: u32 = 100;
@@ -206,7 +206,7 @@ pub const SAMPLES_PER_CALL_MAX: usize = 200;
 /// Samples that a store keeps if no process rolls them up: the newest.
 pub const SAMPLES_KEPT_MAX: u64 = 10_000;
 /// Rollups that one round writes, approximately: a round ends with the sample that reaches this number.
-pub const FOLD_ROWS_MAX: usize = 1_000;
+pub const ROLL_UP_ROWS_MAX: usize = 1_000;
 /// Rollups in one page.
 pub const ROLLUPS_PAGE_MAX: u32 = 1_000;
 /// Minutes, hours or days in one report.
@@ -214,14 +214,14 @@ pub const REPORT_SLOTS_MAX: usize = 2_000;
 /// Rollups that one report reads.
 pub const REPORT_ROWS_MAX: usize = 1_000_000;
 /// How long rollups are kept.
-pub const MINUTES_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+pub const ROLLUPS_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The shortest time for which rollups can be kept.
-pub const MINUTES_KEPT_MIN: Duration = Duration::from_secs(60 * 60);
+pub const ROLLUPS_KEPT_MIN: Duration = Duration::from_secs(60 * 60);
 /// The longest time for which rollups can be kept: ten years.
-pub const MINUTES_KEPT_MAX: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+pub const ROLLUPS_KEPT_MAX: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 /// A worker flushes its sample this often, if it has measured something.
-pub const DELTA_EVERY: Duration = Duration::from_secs(10);
+pub const SAMPLES_EVERY: Duration = Duration::from_secs(10);
 /// The usual interval between two rollup rounds.
-pub const FOLD_EVERY: Duration = Duration::from_secs(10);
+pub const ROLL_UP_EVERY: Duration = Duration::from_secs(10);
 /// The interval between two rollup rounds while nothing happens.
-pub const FOLD_IDLE: Duration = Duration::from_secs(60);
+pub const ROLL_UP_IDLE: Duration = Duration::from_secs(60);

@@ -16,9 +16,9 @@ use crate::outcome::bounded;
 use crate::payload::Payload;
 
 /// A token batch holds at most the tokens of this span.
-pub const HANDFUL_SPAN: Duration = Duration::from_millis(100);
+pub const TOKEN_BATCH_SPAN: Duration = Duration::from_millis(100);
 /// The remaining tokens of a batch lapse after this span.
-pub const HANDFUL_LAPSE: Duration = Duration::from_millis(200);
+pub const TOKEN_BATCH_LAPSE: Duration = Duration::from_millis(200);
 
 /// A number of tokens per period, and a burst.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +83,8 @@ impl RateLimit {
     /// Returns the pace of a limit that processes share. Tokens of slow limits are requested one by one.
     pub fn shared_pace(&self) -> Pace {
         let pace = self.pace();
-        let batch = u32::try_from(micros(HANDFUL_SPAN) / pace.every).unwrap_or(u32::MAX);
-        let lapse = micros(HANDFUL_LAPSE);
+        let batch = u32::try_from(micros(TOKEN_BATCH_SPAN) / pace.every).unwrap_or(u32::MAX);
+        let lapse = micros(TOKEN_BATCH_LAPSE);
         if batch >= 2 && pace.tolerance >= lapse {
             return Pace { tolerance: pace.tolerance - lapse, batch, ..pace };
         }
@@ -99,10 +99,11 @@ impl RateLimit {
     /// least half is left; so it is shorter for a small burst of a fast limit.
     pub fn answer_within(&self) -> Duration {
         let pace = self.pace();
-        if micros(HANDFUL_SPAN) / pace.every >= 2 && pace.tolerance >= micros(HANDFUL_LAPSE) {
-            return HANDFUL_LAPSE;
+        if micros(TOKEN_BATCH_SPAN) / pace.every >= 2 && pace.tolerance >= micros(TOKEN_BATCH_LAPSE) {
+            return TOKEN_BATCH_LAPSE;
         }
-        Duration::from_micros(pace.tolerance.saturating_add(pace.every).unsigned_abs() / 2).min(HANDFUL_LAPSE)
+        Duration::from_micros(pace.tolerance.saturating_add(pace.every).unsigned_abs() / 2)
+            .min(TOKEN_BATCH_LAPSE)
     }
 }
 
@@ -188,7 +189,7 @@ impl TokenBatch {
     /// Creates the batch that a request returned which was sent at this instant of the requesting
     /// process's clock.
     pub fn new(granted: u32, sent_at: Timestamp) -> Self {
-        Self { left: granted, lapses_at: sent_at.plus(HANDFUL_LAPSE), lapsed: false }
+        Self { left: granted, lapses_at: sent_at.plus(TOKEN_BATCH_LAPSE), lapsed: false }
     }
 
     /// Whether some tokens were left when they lapsed.

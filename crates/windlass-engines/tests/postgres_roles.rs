@@ -338,11 +338,11 @@ async fn a_worker_does_everything_but_change_the_schema() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_woken_by_what_others_put_in() {
     let place = Place::new().await;
-    let periods = Periods { look_every: Duration::from_secs(3600), ..Periods::default() };
+    let periods = Periods { scan_every: Duration::from_secs(3600), ..Periods::default() };
     let options = PostgresOptions {
         schema: place.schema.clone(),
         migrate: false,
-        periods: Periods { looks_after_mark: Vec::new(), ..periods },
+        periods: Periods { scans_after_idle: Vec::new(), ..periods },
         ..PostgresOptions::default()
     };
     let engine = PostgresEngine::connect(&place.url_of("worker"), options).await.unwrap();

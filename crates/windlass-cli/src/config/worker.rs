@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use windlass::duties::{DutyMode, LeaseTiming, MAINTENANCE_ROTATION_MIN};
 use windlass_core::limits::{
-    CRASHES_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, HEARTBEAT_EVERY, MINUTES_KEPT, MINUTES_KEPT_MAX,
-    MINUTES_KEPT_MIN, SWEEP_EVERY, WORKER_LEASE,
+    CRASHES_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, HEARTBEAT_EVERY, ROLLUPS_KEPT, ROLLUPS_KEPT_MAX,
+    ROLLUPS_KEPT_MIN, SWEEP_EVERY, WORKER_LEASE,
 };
 use windlass_core::span::show_span;
 
@@ -53,7 +53,7 @@ impl Default for WorkerSettings {
             maintenance_rotation: None,
             stop_grace: Duration::from_secs(25),
             max_crashes: CRASHES_MAX,
-            rollups_kept: MINUTES_KEPT,
+            rollups_kept: ROLLUPS_KEPT,
         }
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
             .and_then(|number| u32::try_from(number).ok())
             .unwrap_or(default.max_crashes),
         rollups_kept: section
-            .get("rollups_kept", span(MINUTES_KEPT_MIN, MINUTES_KEPT_MAX))
+            .get("rollups_kept", span(ROLLUPS_KEPT_MIN, ROLLUPS_KEPT_MAX))
             .unwrap_or(default.rollups_kept),
     };
     check_lease(&mut section, &settings);

@@ -35,7 +35,7 @@ pub use crate::lease::timing::LeaseTiming;
 pub type Moment = Duration;
 
 /// The minimum wait before the next poll of a lease that is about to expire.
-const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
+const POLL_AGAIN_MIN: Duration = Duration::from_millis(10);
 /// The minimum time between polls of a lease after hints that name no lease, as from another process on
 /// an SQLite file.
 const ANY_HINT_PAUSE: Duration = Duration::from_millis(200);

@@ -151,7 +151,7 @@ fn of_a_small_burst_half_is_shared_at_once_and_of_one_or_two_all() {
     let fast = |burst| RateLimit { burst, ..RateLimit::new(1_000, second) };
     assert_eq!((at_once(fast(1)), at_once(fast(2)), at_once(fast(100))), (1, 2, 51));
     assert_eq!(fast(100).answer_within(), Duration::from_millis(50));
-    assert_eq!((at_once(ten_a_second(7)), ten_a_second(7).answer_within()), (6, HANDFUL_LAPSE));
+    assert_eq!((at_once(ten_a_second(7)), ten_a_second(7).answer_within()), (6, TOKEN_BATCH_LAPSE));
     assert_eq!(at_once(RateLimit::new(4, second)), 4, "a slow limit is shared whole");
 }
 

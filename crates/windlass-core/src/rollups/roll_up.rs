@@ -13,7 +13,7 @@ use super::watermark::Watermark;
 use super::{RollupChange, RollupInput};
 use crate::admin::Totals;
 use crate::clock::Timestamp;
-use crate::limits::FOLD_ROWS_MAX;
+use crate::limits::ROLL_UP_ROWS_MAX;
 use crate::names::{QueueName, TypeName};
 use crate::schedules::next_version;
 
@@ -111,7 +111,7 @@ impl RollUp {
             }
             let tally = Tally::between(before.unwrap_or_default(), after);
             let is_booked = is_known && !tally.is_empty();
-            if is_booked && self.bookings.len() >= FOLD_ROWS_MAX {
+            if is_booked && self.bookings.len() >= ROLL_UP_ROWS_MAX {
                 // Its old watermark stays, so the next round finds the difference.
                 self.more = true;
                 continue;
@@ -126,7 +126,7 @@ impl RollUp {
     }
 
     fn book_sample(&mut self, id: u64, at: Timestamp, text: &str) {
-        if self.bookings.len() >= FOLD_ROWS_MAX {
+        if self.bookings.len() >= ROLL_UP_ROWS_MAX {
             self.more = true;
             return;
         }

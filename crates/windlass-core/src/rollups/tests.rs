@@ -6,7 +6,7 @@ use super::roll_up::{Damage, roll_up};
 use super::sample;
 use super::watermark::Watermark;
 use super::*;
-use crate::limits::FOLD_ROWS_MAX;
+use crate::limits::ROLL_UP_ROWS_MAX;
 
 fn now() -> Timestamp {
     Timestamp::parse("2027-06-01T09:00:30Z").unwrap()
@@ -149,7 +149,7 @@ fn what_is_damaged_is_told_and_goes_and_stops_nothing() {
 
 #[test]
 fn more_than_a_round_takes_is_left_for_the_next_and_nothing_is_lost() {
-    let names: Vec<_> = (0..FOLD_ROWS_MAX + 5).map(|n| format!("t{n:04}")).collect();
+    let names: Vec<_> = (0..ROLL_UP_ROWS_MAX + 5).map(|n| format!("t{n:04}")).collect();
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), totals(1, 0))).collect();
     let sample = stored(1, now(), &[seen("t0000", 1)]);
     let first =
@@ -157,7 +157,7 @@ fn more_than_a_round_takes_is_left_for_the_next_and_nothing_is_lost() {
             .unwrap();
     assert!(first.more);
     let change = first.onto(Vec::new());
-    assert_eq!((change.rows.len(), change.rolled_up.len()), (FOLD_ROWS_MAX, 0));
+    assert_eq!((change.rows.len(), change.rolled_up.len()), (ROLL_UP_ROWS_MAX, 0));
     let watermark = StoredWatermark { version: change.version, text: change.watermark };
     let second =
         roll_up(RollupInput { samples: vec![sample], ..rollup_input(Some(watermark), &all) }).unwrap();

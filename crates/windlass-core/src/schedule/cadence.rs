@@ -41,7 +41,7 @@ pub enum ClockRule {
     /// It ignores clocks: elapsed time counts.
     Elapsed,
     /// A beat by the time that clocks show: it runs whenever the clock shows a matching time.
-    Liveness,
+    Beat,
     /// An appointment: it runs once, right after the gap if its time is left out.
     Appointment,
 }
@@ -51,7 +51,7 @@ impl Cadence {
     pub fn clock_rule(&self) -> ClockRule {
         match self {
             Self::Every { .. } => ClockRule::Elapsed,
-            Self::Cron(cron) if cron.is_beat() => ClockRule::Liveness,
+            Self::Cron(cron) if cron.is_beat() => ClockRule::Beat,
             Self::Cron(_) | Self::Daily { .. } | Self::Weekly { .. } => ClockRule::Appointment,
         }
     }

@@ -124,7 +124,7 @@ impl Pace {
             return None;
         }
         Some(match cadence.clock_rule() {
-            ClockRule::Liveness => Self::Beat(Beat { times }),
+            ClockRule::Beat => Self::Beat(Beat { times }),
             _ => Self::Appointments(Appointments::since(search.early_date(), times)),
         })
     }

@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::fairness::interleave;
 use windlass_core::job::{EXPIRED_REASON, JobId};
-use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX, SPENT_TOKEN_KEPT};
+use windlass_core::limits::{CLAIM_BATCH_MAX, CLAIM_TOMBSTONE_TTL, DELAY_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::planted::{Bug, planted};
 
@@ -291,6 +291,6 @@ impl SpentTokens {
     }
 
     pub(super) fn has_old(&self, now: Timestamp) -> bool {
-        self.by_age.front().is_some_and(|(at, _)| at.plus(SPENT_TOKEN_KEPT) <= now)
+        self.by_age.front().is_some_and(|(at, _)| at.plus(CLAIM_TOMBSTONE_TTL) <= now)
     }
 }

@@ -20,7 +20,7 @@ use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::SPENT_TOKEN_KEPT;
+use windlass_core::limits::CLAIM_TOMBSTONE_TTL;
 use windlass_core::names::{Key, QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -261,7 +261,7 @@ fn spent_tokens_are_forgotten_when_no_first_sending_can_come_any_more() {
         }))
         .unwrap();
     }
-    fixture.clock.advance(SPENT_TOKEN_KEPT - Duration::from_secs(1));
+    fixture.clock.advance(CLAIM_TOMBSTONE_TTL - Duration::from_secs(1));
     assert_eq!(at_once(fixture.engine.prune(3)).unwrap().changed, 0, "not before its time");
     fixture.clock.advance(Duration::from_secs(1));
     assert_eq!(at_once(fixture.engine.prune(3)).unwrap(), BatchDone { changed: 3, more: true });

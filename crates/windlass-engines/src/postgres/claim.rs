@@ -475,12 +475,12 @@ impl QueueClaim<'_> {
         }
         let peek_params = PeekParams::of(store, self.scope);
         conn.prepare(&store.sql.claim, &params).await?;
-        conn.prepare(&store.sql.look_ahead, &peek_params.params()).await?;
+        conn.prepare(&store.sql.scan_ahead, &peek_params.params()).await?;
         let peek_values = peek_params.params();
         let (rows, ahead) = tokio::join!(
             biased;
             conn.execute(&store.sql.claim, &params),
-            conn.query(&store.sql.look_ahead, &peek_values),
+            conn.query(&store.sql.scan_ahead, &peek_values),
         );
         let rows = rows?;
         let ahead = match ahead {

@@ -25,11 +25,11 @@ const MINUTE: i64 = 60_000_000;
 
 /// Minutes older than this are merged into one. Not sooner, so that a clock that steps back a little still
 /// finds its minutes.
-const FOLD_AFTER: Duration = Duration::from_secs(60 * 60);
+const MERGE_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// How many changes are rolled up at once, and how many times in one run.
-const FOLD_MAX: i64 = 20_000;
-const FOLD_TIMES: u32 = 20;
+const ROLL_UP_MAX: i64 = 20_000;
+const ROLL_UP_TIMES: u32 = 20;
 
 /// While a queue is far from full, its cached depth may be this old.
 const DEPTH_GOOD_FOR: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ impl CountedState {
 /// The totals over the life of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
-    EnqueueAnswer,
+    Enqueued,
     Succeeded,
     Retried,
     Dead,
@@ -75,7 +75,7 @@ enum Column {
     Parked,
     Running,
     DeadLetters,
-    EnqueueAnswer,
+    Enqueued,
     Succeeded,
     Retried,
     Dead,
@@ -99,7 +99,7 @@ impl Deltas {
     /// Notes an event of a total.
     pub(super) fn total(&mut self, kind: (&TypeName, &QueueName), what: Total) {
         let (column, n) = match what {
-            Total::EnqueueAnswer => (Column::EnqueueAnswer, 1),
+            Total::Enqueued => (Column::Enqueued, 1),
             Total::Succeeded => (Column::Succeeded, 1),
             Total::Retried => (Column::Retried, 1),
             Total::Dead => (Column::Dead, 1),
@@ -155,16 +155,16 @@ impl Store {
 
     /// The minute before which counts are merged.
     pub(super) fn roll_up_before(&self) -> i64 {
-        minute_of(self.estimated_now().minus(FOLD_AFTER))
+        minute_of(self.estimated_now().minus(MERGE_AFTER))
     }
 
     /// Rolls up appended rows, oldest first, until few are left.
     pub(super) async fn fold(&self, statement: &Statement) -> StoreResult<()> {
         let conn = self.work.get().await?;
-        for _ in 0..FOLD_TIMES {
-            let rows = conn.execute(statement, &[number(&FOLD_MAX)]).await?;
+        for _ in 0..ROLL_UP_TIMES {
+            let rows = conn.execute(statement, &[number(&ROLL_UP_MAX)]).await?;
             let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-            if folded < FOLD_MAX {
+            if folded < ROLL_UP_MAX {
                 break;
             }
         }

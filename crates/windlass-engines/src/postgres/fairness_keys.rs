@@ -19,7 +19,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
 use windlass_core::fairness::{Line, Ring};
 use windlass_core::job::JobId;
-use windlass_core::limits::{SHARES_KNOWN_MAX, SHARES_PER_LOOK_MAX};
+use windlass_core::limits::{FAIRNESS_KEYS_KNOWN_MAX, FAIRNESS_KEYS_PER_SCAN_MAX};
 use windlass_core::names::{FairnessKey, QueueName};
 use windlass_core::priority::Priority;
 
@@ -187,7 +187,7 @@ impl Lines {
 
     /// Notes that a claim took this number of jobs of a fairness key, the last of them at this position.
     fn took(&mut self, priority: Priority, line: &Line, count: u64, last: Position, now: Moment) {
-        if self.cursors.len() >= SHARES_KNOWN_MAX {
+        if self.cursors.len() >= FAIRNESS_KEYS_KNOWN_MAX {
             let rings = &self.rings;
             self.cursors.retain(|(of, line), _| rings[usize::from(of.level())].knows(line));
         }
@@ -305,7 +305,7 @@ impl Store {
             }
         }
         let (at, queue, types) = (self.now_param(), scope.queue.as_str(), type_texts(scope));
-        let (most, nameless) = (int4(SHARES_PER_LOOK_MAX), NAMELESS_SCANNED);
+        let (most, nameless) = (int4(FAIRNESS_KEYS_PER_SCAN_MAX), NAMELESS_SCANNED);
         let params = [
             instant(&at),
             text(&queue),
@@ -405,7 +405,7 @@ impl Lines {
             }
         }
         for (ring, (count, last)) in self.rings.iter_mut().zip(walked) {
-            ring.looked_up_to(last.filter(|_| count >= SHARES_PER_LOOK_MAX));
+            ring.looked_up_to(last.filter(|_| count >= FAIRNESS_KEYS_PER_SCAN_MAX));
         }
         Ok(())
     }

@@ -464,7 +464,7 @@ impl Keyed {
             .extend(new.ordering_key.iter().map(|ordering_key| (new.job_type.clone(), ordering_key.clone())));
         let kind = (&new.job_type, &accepted.queue);
         self.deltas.moved(kind, CountedState::Outside, CountedState::waiting(accepted.due, gate.is_some()));
-        self.deltas.total(kind, Total::EnqueueAnswer);
+        self.deltas.total(kind, Total::Enqueued);
     }
 }
 

@@ -94,7 +94,8 @@ async fn listen(
     // The driver's own timeout is for the first packet only; this one also covers a peer that accepts and
     // then falls silent.
     let connected =
-        tokio::time::timeout(periods.heard_within, listener.config.connect(listener.tls.clone())).await;
+        tokio::time::timeout(periods.probe_answer_within, listener.config.connect(listener.tls.clone()))
+            .await;
     let (client, mut connection) = connected
         .map_err(|_| "the server accepts the connection, and does not answer".to_owned())?
         .map_err(text_of)?;
@@ -152,7 +153,7 @@ async fn receive(
                     continue;
                 }
                 probe(client, periods, channels).await?;
-                let own_notification = tokio::time::timeout(periods.heard_within, payloads.recv()).await;
+                let own_notification = tokio::time::timeout(periods.probe_answer_within, payloads.recv()).await;
                 own_notification.map_err(|_| "its own notification did not arrive".to_owned())?
             }
         };
@@ -167,7 +168,7 @@ async fn in_time(
     asked: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>,
     periods: &Periods,
 ) -> Ended {
-    let answered = tokio::time::timeout(periods.heard_within, asked).await;
+    let answered = tokio::time::timeout(periods.probe_answer_within, asked).await;
     answered.map_err(|_| "the server does not answer".to_owned())?.map_err(text_of)
 }
 
@@ -179,7 +180,7 @@ async fn probe(client: &Client, periods: &Periods, channels: &Channels) -> Ended
         "SELECT current_setting('transaction_read_only'), pg_notify('{}', '{PROBE}')",
         channels.own()
     );
-    let answer = tokio::time::timeout(periods.heard_within, client.simple_query(&text)).await;
+    let answer = tokio::time::timeout(periods.probe_answer_within, client.simple_query(&text)).await;
     let answers = answer.map_err(|_| "the server does not answer".to_owned())?.map_err(text_of)?;
     let is_read_only = |answer: &SimpleQueryMessage| matches!(answer, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
     if answers.iter().any(is_read_only) {
@@ -191,7 +192,7 @@ async fn probe(client: &Client, periods: &Periods, channels: &Channels) -> Ended
 /// Runs statements within a time limit. A peer that went away in silence does not answer, and causes no
 /// error either.
 async fn execute(client: &Client, text: &str, periods: &Periods) -> Ended {
-    let answer = tokio::time::timeout(periods.heard_within, client.batch_execute(text)).await;
+    let answer = tokio::time::timeout(periods.probe_answer_within, client.batch_execute(text)).await;
     answer.map_err(|_| "the server does not answer".to_owned())?.map_err(text_of)
 }
 

@@ -127,7 +127,7 @@ struct Store {
     gate_cursors: Mutex<GateCursors>,
     ctid_cache: Mutex<CtidCache>,
     idle_registry: Mutex<IdleRegistry>,
-    looks_after_mark: Vec<Duration>,
+    scans_after_idle: Vec<Duration>,
     /// Held while this process records in the store which queues it waits for.
     idle_writes: tokio::sync::Mutex<()>,
     depths_seen: Mutex<DepthsSeen>,
@@ -188,13 +188,13 @@ impl PostgresEngine {
             ends_are_traces: AtomicBool::new(false),
             ctid_cache: Mutex::default(),
             idle_writes: tokio::sync::Mutex::default(),
-            looks_after_mark: periods.looks_after_mark.clone(),
+            scans_after_idle: periods.scans_after_idle.clone(),
             listeners: Listeners::default(),
             myself: myself.clone(),
         });
         let opening = store.clone();
         let durability = io_thread.run(async move { opening.open(&options).await }).await?;
-        io_thread.spawn(Store::keep_scanning(Arc::downgrade(&store), periods.look_every));
+        io_thread.spawn(Store::keep_scanning(Arc::downgrade(&store), periods.scan_every));
         if let Some(listener) = listener {
             io_thread.spawn(listen::keep_listening(Arc::downgrade(&store), listener, periods, locks_called));
         }

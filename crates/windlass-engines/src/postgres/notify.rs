@@ -164,7 +164,7 @@ impl Store {
             return;
         }
         let mut waited = Duration::ZERO;
-        for after in &self.looks_after_mark {
+        for after in &self.scans_after_idle {
             // may sleep: a caller may have looked for marks just before ours was there, and commits a
             // little later.
             tokio::time::sleep(after.saturating_sub(waited)).await;

@@ -47,12 +47,12 @@ pub struct Periods {
     /// How often the listener proves that it still receives notifications.
     pub probe_every: Duration,
     /// The listener must receive its own notification within this time, and get a new connection.
-    pub heard_within: Duration,
+    pub probe_answer_within: Duration,
     /// How often a process scans for work while a worker waits.
-    pub look_every: Duration,
+    pub scan_every: Duration,
     /// After these times a process that has recorded that it waits polls again. Another process may have
     /// read the records just before, and commits a little later.
-    pub looks_after_mark: Vec<Duration>,
+    pub scans_after_idle: Vec<Duration>,
 }
 
 impl Default for Periods {
@@ -61,9 +61,9 @@ impl Default for Periods {
             answer_within: Duration::from_secs(35),
             heartbeat_within: Duration::from_secs(8),
             probe_every: Duration::from_secs(30),
-            heard_within: Duration::from_secs(5),
-            look_every: Duration::from_secs(1),
-            looks_after_mark: [5, 50, 250].map(Duration::from_millis).to_vec(),
+            probe_answer_within: Duration::from_secs(5),
+            scan_every: Duration::from_secs(1),
+            scans_after_idle: [5, 50, 250].map(Duration::from_millis).to_vec(),
         }
     }
 }

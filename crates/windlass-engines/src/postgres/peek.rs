@@ -80,7 +80,7 @@ impl Store {
             (None, Some(peek)) if skips_peek => NextDue { more_due: true, ..peek },
             _ => {
                 let conn = self.work.get().await?;
-                let ahead = self.look_ahead(&conn, open).await?;
+                let ahead = self.scan_ahead(&conn, open).await?;
                 self.claim_cursors().cache_peeks(open, &ahead, Moment::now());
                 ahead.into_iter().fold(NextDue::default(), join)
             }
@@ -101,7 +101,7 @@ impl Store {
         let mut all = Vec::new();
         for queue in queues {
             let open = open_scopes(&catalogue, std::slice::from_ref(&queue), &types, now);
-            let ahead = self.look_ahead(&conn, &open).await?.into_iter().fold(NextDue::default(), join);
+            let ahead = self.scan_ahead(&conn, &open).await?.into_iter().fold(NextDue::default(), join);
             let ends = ends_of_pauses(&catalogue, std::slice::from_ref(&queue));
             all.push((queue, ahead.with_ends_of_pauses(ends, now)));
         }
@@ -109,11 +109,11 @@ impl Store {
     }
 
     /// Peeks at each of these scopes, from the claim cursors.
-    async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<Vec<NextDue>> {
+    async fn scan_ahead(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<Vec<NextDue>> {
         let mut peeks = Vec::new();
         for scope in scopes {
             let peek_params = PeekParams::of(self, scope);
-            let rows = conn.query(&self.sql.look_ahead, &peek_params.params()).await?;
+            let rows = conn.query(&self.sql.scan_ahead, &peek_params.params()).await?;
             peeks.extend(rows.first().map(read_peek).transpose()?);
         }
         Ok(peeks)

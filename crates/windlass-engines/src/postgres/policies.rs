@@ -82,7 +82,7 @@ impl Store {
         let mut taken = Vec::with_capacity(takes.len());
         for request in &takes {
             taken.push(match request.wanted {
-                0 => self.look_at_tokens(&conn, request).await?,
+                0 => self.peek_tokens(&conn, request).await?,
                 _ => self.take_one(&conn, request).await?,
             });
         }
@@ -109,10 +109,10 @@ impl Store {
         Ok(Taken { granted, due: Timestamp::from_micros(due), retry_after })
     }
 
-    async fn look_at_tokens(&self, conn: &Conn, request: &Take) -> StoreResult<Taken> {
+    async fn peek_tokens(&self, conn: &Conn, request: &Take) -> StoreResult<Taken> {
         let (now, limit) = (self.now_param(), request.limit.as_str());
         let params = [instant(&now), text(&limit), text(&request.key)];
-        let rows = conn.query(&self.sql.look_at_tokens, &params).await?;
+        let rows = conn.query(&self.sql.peek_tokens, &params).await?;
         let Some(row) = rows.first() else { return Err(damaged().into()) };
         let due = row.try_get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
         let taken = take(request.pace, due, 0, Timestamp::from_micros(row.try_get(0)?));

@@ -216,7 +216,7 @@ impl Store {
     /// them. Returns whether there was a job that had not been skipped before.
     pub(super) async fn skip_stuck(&self, open: &[Scope], late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
         let stuck: Vec<_> = late.into_iter().filter(|id| passed.insert(*id)).collect();
-        match self.places_of(&stuck).await {
+        match self.ctids_of(&stuck).await {
             Ok(places) => self.claim_cursors().skip_stuck(open, &places),
             Err(fault) => tracing::debug!(
                 ?fault,
@@ -226,12 +226,12 @@ impl Store {
         !stuck.is_empty()
     }
 
-    async fn places_of(&self, ids: &[i64]) -> StoreResult<Vec<(QueueName, Priority, Line, Position)>> {
+    async fn ctids_of(&self, ids: &[i64]) -> StoreResult<Vec<(QueueName, Priority, Line, Position)>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
         let ids = ids.to_vec();
-        let rows = self.work.get().await?.query(&self.sql.places_of, &[numbers(&ids)]).await?;
+        let rows = self.work.get().await?.query(&self.sql.ctids_of, &[numbers(&ids)]).await?;
         let mut places = Vec::with_capacity(rows.len());
         for row in &rows {
             let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
@@ -250,7 +250,7 @@ impl Store {
         let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
         let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
         let (start, at, now) = (Moment::now(), self.estimated_now(), self.now_param());
-        let rows = conn.query(&self.sql.look, &[texts(&queues), texts(&types), instant(&now)]).await?;
+        let rows = conn.query(&self.sql.scan, &[texts(&queues), texts(&types), instant(&now)]).await?;
         self.scan_micros
             .store(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let found = ScanResult::read(&rows)?;

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_longest_wait_is_looked_for_among_as_many_jobs_as_core_says() {
-        let limit = format!("LIMIT {}\n", windlass_core::limits::OLDEST_LOOKED_AT);
+        let limit = format!("LIMIT {}\n", windlass_core::limits::OLDEST_SCANNED_MAX);
         assert!(include_str!("sql/queue_counts.sql").contains(&limit));
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
-use windlass_core::limits::OLDEST_LOOKED_AT;
+use windlass_core::limits::OLDEST_SCANNED_MAX;
 use windlass_core::names::TypeName;
 
 use super::Store;
@@ -17,7 +17,7 @@ use super::store_error::StoreResult;
 
 /// How many jobs behind the first of each priority one script reads, for all of its types together: while it
 /// runs, the server does nothing else.
-const OLDEST_LOOKED_AT_IN_ALL: u32 = 10 * OLDEST_LOOKED_AT;
+const OLDEST_SCANNED_IN_ALL: u32 = 10 * OLDEST_SCANNED_MAX;
 
 /// The counts of the jobs of one type.
 #[derive(Debug, Clone, Default)]
@@ -112,7 +112,7 @@ impl Store {
                 all = types.len();
                 numbers = types.into_iter().skip(tallies.len()).take(TYPES_PER_CALL).collect();
                 let mut args = Args::new();
-                args.number(OLDEST_LOOKED_AT.into()).number(OLDEST_LOOKED_AT_IN_ALL.into());
+                args.number(OLDEST_SCANNED_MAX.into()).number(OLDEST_SCANNED_IN_ALL.into());
                 args.count(numbers.len());
                 numbers.iter().for_each(|number| _ = args.number((*number).into()));
                 Ok(args)

@@ -56,7 +56,7 @@ async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(
         pubsub.subscribe(&[own.as_str(), all.as_str()]).await?;
         Ok::<_, redis::RedisError>(pubsub)
     };
-    let pubsub = within(periods.heard_within, subscribe).await?;
+    let pubsub = within(periods.probe_answer_within, subscribe).await?;
     notify_all(store);
     let (mut sink, mut messages) = pubsub.split();
     while store.strong_count() > 0 {
@@ -66,7 +66,7 @@ async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(
                     notify(store, message.get_channel_name() == own, message.get_payload_bytes());
                 }
                 Ok(None) => return Err("the connection was closed".to_owned()),
-                Err(_) => within(periods.heard_within, sink.ping::<redis::Value>()).await.map(drop)?,
+                Err(_) => within(periods.probe_answer_within, sink.ping::<redis::Value>()).await.map(drop)?,
             },
             // No notification comes if the engine is gone.
             Ok(()) = place_of_calls.changed() => {

@@ -169,7 +169,7 @@ impl RedisEngine {
         });
         let opening = store.clone();
         io_thread.run(async move { opening.open().await }).await?;
-        io_thread.spawn(Store::keep_scanning(Arc::downgrade(&store), options.periods.look_every));
+        io_thread.spawn(Store::keep_scanning(Arc::downgrade(&store), options.periods.scan_every));
         if options.listen {
             io_thread.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }

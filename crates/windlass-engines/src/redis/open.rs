@@ -56,9 +56,9 @@ pub struct Periods {
     /// The interval at which the listener probes its connection.
     pub probe_every: Duration,
     /// The timeout of such a probe.
-    pub heard_within: Duration,
+    pub probe_answer_within: Duration,
     /// The interval of scans for due jobs that no notification announced.
-    pub look_every: Duration,
+    pub scan_every: Duration,
 }
 
 impl Default for Periods {
@@ -67,8 +67,8 @@ impl Default for Periods {
             answer_within: Duration::from_secs(10),
             heartbeat_within: Duration::from_secs(8),
             probe_every: Duration::from_secs(15),
-            heard_within: Duration::from_secs(5),
-            look_every: Duration::from_secs(1),
+            probe_answer_within: Duration::from_secs(5),
+            scan_every: Duration::from_secs(1),
         }
     }
 }

@@ -23,7 +23,7 @@ const UNKNOWN_KIND: u32 = 0;
 /// How many types one script reads for dead letters: for each type, as many as a page has.
 const DEAD_TYPES_PER_CALL: usize = 50;
 /// The maximum number of jobs that a list reads, also if they do not match the request.
-const LOOKED_AT_MAX: i64 = 2_000_000;
+const SCANNED_MAX: i64 = 2_000_000;
 
 impl Store {
     pub(super) async fn job(&self, id: JobId) -> StoreResult<Option<StoredJob>> {
@@ -73,7 +73,7 @@ impl Store {
         let mut from = request.before.map_or(i64::MAX >> 11, |before| before.0 - 1);
         let mut records = Vec::new();
         let mut looked_at = 0;
-        while records.len() < limit && from > 0 && looked_at < LOOKED_AT_MAX {
+        while records.len() < limit && from > 0 && looked_at < SCANNED_MAX {
             let stretch = match request.phase {
                 Some(Phase::Dead) => self.stretch_of_dead(&request, from, limit).await?,
                 _ => self.stretch(&request, from, limit).await?,

@@ -34,13 +34,13 @@ const PUTTING: &str = include_str!("lua/parts/putting.lua");
 const SCHEDULES: &str = include_str!("lua/parts/schedules.lua");
 const TRIGGERS: &str = include_str!("lua/parts/triggers.lua");
 
-const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
+const COMMON: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
 const MOVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING];
 const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, MEMBERS, LEAVING];
 const LEASE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, LEASES];
 const PUT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING];
-const LOOK_AHEAD: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, SCHEDULES];
+const WITH_SCHEDULES: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, SCHEDULES];
 const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
 const TAKE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES, TURNS];
@@ -109,66 +109,66 @@ macro_rules! scripts {
 }
 
 scripts! {
-    now: Reads LOOK,
-    catalogue: Reads LOOK,
-    declare: Grows LOOK,
+    now: Reads COMMON,
+    catalogue: Reads COMMON,
+    declare: Grows COMMON,
     enqueue: Grows PUT,
-    receipt: Reads LOOK,
-    ask: Grows LOOK,
+    receipt: Reads COMMON,
+    ask: Grows COMMON,
     claim: Ends TAKE,
     repeat_claim: Ends WALK,
     peek: Reads WALK,
     settle: Ends MOVE,
-    report: Ends LOOK,
+    report: Ends COMMON,
     register: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, MEMBERS],
     extend: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS, MEMBERS],
     asked_to_stop: Reads &[BEGIN, HASHES, STATE, ANSWER, WORKERS],
     retire: Ends LEAVE,
     renew: Ends LEAVE,
-    workers: Reads LOOK,
+    workers: Reads COMMON,
     rescue: Ends MOVE,
     sweep: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, LANES],
     prune: Ends MOVE,
-    job: Reads LOOK,
-    head_of: Reads LOOK,
-    attempts: Reads LOOK,
-    list: Reads LOOK,
-    list_dead: Reads LOOK,
+    job: Reads COMMON,
+    head_of: Reads COMMON,
+    attempts: Reads COMMON,
+    list: Reads COMMON,
+    list_dead: Reads COMMON,
     queues: Reads WALK,
     cancel: Ends MOVE,
     retry: Ends MOVE,
     discard: Ends MOVE,
     set_priority: Ends WAIT,
-    pause: Ends LOOK,
-    resume: Ends LOOK,
-    set_shut: Ends LOOK,
+    pause: Ends COMMON,
+    resume: Ends COMMON,
+    set_shut: Ends COMMON,
     purge: Ends WALK,
     open_gate: Ends LET,
     breakers: Reads &[BEGIN, HASHES, STATE, ANSWER, BREAKERS],
     save_breaker: Ends &[BEGIN, HASHES, STATE, ANSWER, BREAKERS],
-    still_hold: Reads LOOK,
-    take_tokens: Ends LOOK,
-    gates: Reads LOOK,
-    behind: Reads LOOK,
+    still_hold: Reads COMMON,
+    take_tokens: Ends COMMON,
+    gates: Reads COMMON,
+    behind: Reads COMMON,
     take_leases: Ends LEASE,
     renew_leases: Ends LEASE,
     release_leases: Ends LEASE,
     leases_hold: Reads LEASE,
     leases: Reads LEASE,
     step_down: Ends LEASE,
-    schedules_named: Reads LOOK_AHEAD,
-    list_schedules: Reads LOOK_AHEAD,
-    due_schedules: Reads LOOK_AHEAD,
+    schedules_named: Reads WITH_SCHEDULES,
+    list_schedules: Reads WITH_SCHEDULES,
+    due_schedules: Reads WITH_SCHEDULES,
     change_schedules: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, SCHEDULES],
     read_triggers: Reads &[BEGIN, HASHES, STATE, ANSWER, TRIGGERS],
     change_triggers: Grows &[BEGIN, HASHES, STATE, ANSWER, TRIGGERS],
     fire_trigger: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, TRIGGERS],
-    append_samples: Grows LOOK,
-    rollup_input: Reads LOOK,
-    rollups_of: Reads LOOK,
-    apply_rollup: Grows LOOK,
-    rollups: Reads LOOK,
-    forget_rollups: Ends LOOK,
+    append_samples: Grows COMMON,
+    rollup_input: Reads COMMON,
+    rollups_of: Reads COMMON,
+    apply_rollup: Grows COMMON,
+    rollups: Reads COMMON,
+    forget_rollups: Ends COMMON,
 }
 
 /// The script that creates a namespace. It uses no parts.

@@ -20,7 +20,7 @@ const MINUTE: i64 = 60_000_000;
 
 /// The age from which minutes are merged into one. Not sooner, so that a clock that steps back a little
 /// still finds its minutes.
-const FOLD_AFTER: Duration = Duration::from_secs(60 * 60);
+const MERGE_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// The state of a job for the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ struct Delta {
 /// The totals that are counted over the life of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
-    EnqueueAnswer,
+    Enqueued,
     Succeeded,
     Retried,
     Dead,
@@ -90,7 +90,7 @@ impl Deltas {
     pub(super) fn total(&mut self, kind: &TypeEntry, what: Total) {
         let delta = self.of(kind);
         match what {
-            Total::EnqueueAnswer => delta.enqueued += 1,
+            Total::Enqueued => delta.enqueued += 1,
             Total::Succeeded => delta.succeeded += 1,
             Total::Retried => delta.retried += 1,
             Total::Dead => delta.dead += 1,
@@ -184,7 +184,7 @@ pub(super) fn unfinished(conn: &Connection, queue: i64) -> StoreResult<i64> {
 
 /// Merges past minutes, so that summing them stays cheap.
 pub(super) fn fold(conn: &Connection, now: Timestamp) -> StoreResult<()> {
-    let cut = minute_of(now.minus(FOLD_AFTER));
+    let cut = minute_of(now.minus(MERGE_AFTER));
     conn.prepare_cached(sql!("merge_count_minutes"))?.execute([cut])?;
     conn.prepare_cached(sql!("forget_minutes"))?.execute([cut])?;
     Ok(())

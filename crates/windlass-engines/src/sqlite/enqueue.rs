@@ -147,7 +147,7 @@ impl Work<'_> {
             self.hold_key(kind.id, claim.key.as_str(), claim.scope, id, self.now)?;
         }
         self.did.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
-        self.did.deltas.total(kind, Total::EnqueueAnswer);
+        self.did.deltas.total(kind, Total::Enqueued);
         self.did.hints.queue(&kind.spec.queue);
         Ok(id)
     }

@@ -8,7 +8,7 @@ use windlass_core::boost::ClaimRange;
 use windlass_core::claim::ClaimRequest;
 use windlass_core::clock::Timestamp;
 use windlass_core::fairness::{Line, Ring, interleave};
-use windlass_core::limits::SHARES_PER_LOOK_MAX;
+use windlass_core::limits::FAIRNESS_KEYS_PER_SCAN_MAX;
 use windlass_core::names::FairnessKey;
 
 use super::claim::{Claimable, Head, Taking};
@@ -78,7 +78,7 @@ impl Work<'_> {
     fn scan_fairness_keys(&self, ring: &mut Ring, heads: &[&Head], until: Timestamp) -> StoreResult<()> {
         let mut next = self.conn.prepare_cached(sql!("next_fairness_key"))?;
         let behind = ring.look_behind().map_or(String::new(), ToString::to_string);
-        let page = (SHARES_PER_LOOK_MAX as usize / heads.len().max(1)).max(LINES_PER_TYPE_MIN);
+        let page = (FAIRNESS_KEYS_PER_SCAN_MAX as usize / heads.len().max(1)).max(LINES_PER_TYPE_MIN);
         let mut ends: Vec<String> = Vec::new();
         for head in heads {
             let mut last = behind.clone();

@@ -6,7 +6,7 @@ use rusqlite::params;
 use windlass_core::admin::BatchDone;
 use windlass_core::gate::Gate;
 use windlass_core::job::{EXPIRED_REASON, JobId};
-use windlass_core::limits::{DEAD_WORKER_KEPT, MAINTENANCE_BATCH_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT};
+use windlass_core::limits::{CLAIM_TOMBSTONE_TTL, DEAD_WORKER_KEPT, MAINTENANCE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::names::{QueueName, TypeName};
 
 use super::counts;
@@ -98,7 +98,7 @@ impl Work<'_> {
             Ok(self.conn.prepare_cached(sql)?.execute(params![past, limit])?)
         };
         let receipts = delete(sql!("prune_receipts"), lapsed)?;
-        let spent = self.now.minus(SPENT_TOKEN_KEPT).as_micros();
+        let spent = self.now.minus(CLAIM_TOMBSTONE_TTL).as_micros();
         let tokens = delete(sql!("prune_spent_tokens"), spent)?;
         let traces = delete(sql!("prune_traces"), lapsed)?;
         let workers = delete(sql!("prune_workers"), self.now.minus(DEAD_WORKER_KEPT).as_micros())?;

@@ -11,7 +11,7 @@ use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::{
-    CRASHES_MAX, MAINTENANCE_BATCH_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT, WORKER_LEASE,
+    CLAIM_TOMBSTONE_TTL, CRASHES_MAX, MAINTENANCE_BATCH_MAX, RECEIPT_TTL, WORKER_LEASE,
 };
 use windlass_core::names::{FairnessKey, GroupName, Key, OrderingKey};
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -194,7 +194,7 @@ impl<S: Subject> Pair<S> {
     /// knows the request as late.
     async fn late_claim(&mut self, number: usize) {
         let Some((request, repeated_at)) = pick(&self.late, number).cloned() else { return };
-        if self.clock.now().since(repeated_at) < SPENT_TOKEN_KEPT {
+        if self.clock.now().since(repeated_at) < CLAIM_TOMBSTONE_TTL {
             self.claim(request).await;
         }
     }

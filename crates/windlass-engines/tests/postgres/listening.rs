@@ -49,7 +49,7 @@ impl Pair {
 
 /// Returns periods in which no poll helps a listener.
 pub(super) fn blind() -> Periods {
-    Periods { look_every: Duration::from_secs(3600), looks_after_mark: Vec::new(), ..Periods::default() }
+    Periods { scan_every: Duration::from_secs(3600), scans_after_idle: Vec::new(), ..Periods::default() }
 }
 
 /// Waits until a worker is registered as idle.
@@ -120,8 +120,8 @@ async fn a_listener_whose_connection_is_cut_listens_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_whose_peer_falls_silent_notices_it_and_listens_again() {
-    let (probe_every, heard_within) = (Duration::from_millis(300), Duration::from_secs(3));
-    let periods = Periods { probe_every, heard_within, ..blind() };
+    let (probe_every, probe_answer_within) = (Duration::from_millis(300), Duration::from_secs(3));
+    let periods = Periods { probe_every, probe_answer_within, ..blind() };
     let (pair, place, proxy, session) = listening_through_a_proxy(periods).await;
     let connections = proxy.connections();
     proxy.freeze(true);

@@ -44,7 +44,7 @@ fn watch(place: &Place) {
 
 #[tokio::test]
 async fn a_claim_that_cannot_look_ahead_hands_out_what_it_has_claimed_and_so_does_its_repeat() {
-    let place = watched("IF current_query() LIKE '-- look_ahead:%' THEN RAISE EXCEPTION 'not now'; END IF;");
+    let place = watched("IF current_query() LIKE '-- scan_ahead:%' THEN RAISE EXCEPTION 'not now'; END IF;");
     let engine = place.ready().await;
     watch(&place);
     // There are due and future jobs, so that the look-ahead would find some.
@@ -64,7 +64,7 @@ async fn a_claim_that_cannot_look_ahead_hands_out_what_it_has_claimed_and_so_doe
 /// The case of an old transaction, for example; here each scan sleeps.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_process_gives_back_is_claimed_at_once_also_where_looks_take_long() {
-    let place = watched("IF current_query() LIKE '-- look:%' THEN PERFORM pg_sleep(0.01); END IF;");
+    let place = watched("IF current_query() LIKE '-- scan:%' THEN PERFORM pg_sleep(0.01); END IF;");
     let other = producer(&place).await;
     declare(&other).await;
     let elsewhere = WorkerId::from_random(0xb0b);
@@ -107,7 +107,7 @@ async fn where_thousands_of_others_stand_in_front_a_look_reads_some_and_says_whe
     let types = vec![TypeSpec::new(another(), queue())];
     engine.declare(Declaration { queues: Vec::new(), types }).await.unwrap();
     insert_others(&place, 50_000);
-    let read = "SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0) FROM pg_stat_statements WHERE query LIKE '-- look_ahead:%'";
+    let read = "SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0) FROM pg_stat_statements WHERE query LIKE '-- scan_ahead:%'";
     let before: u64 = place.sql(read).parse().unwrap();
     assert_eq!(peek(&engine).await, Some(Duration::from_secs(3600 + 999)));
     let read: u64 = place.sql(read).parse::<u64>().unwrap() - before;

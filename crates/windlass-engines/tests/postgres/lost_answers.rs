@@ -28,7 +28,7 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// Returns options with one connection, on which only the test's own calls run.
 fn alone(place: &Place, pooled: bool) -> PostgresOptions {
-    let periods = Periods { look_every: Duration::from_secs(3600), ..Periods::default() };
+    let periods = Periods { scan_every: Duration::from_secs(3600), ..Periods::default() };
     PostgresOptions { connections: 1, listen: false, pooled, periods, ..place.options() }
 }
 

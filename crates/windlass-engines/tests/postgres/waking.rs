@@ -218,8 +218,8 @@ async fn a_worker_that_says_that_it_waits_between_an_enqueue_and_its_commit_is_w
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_says_that_it_waits_too_late_for_a_commit_under_way_looks_again_by_itself() {
     let place = Place::on(server().url());
-    let looks_after_mark = (1..30).map(Duration::from_secs).collect();
-    let periods = Periods { looks_after_mark, ..blind() };
+    let scans_after_idle = (1..30).map(Duration::from_secs).collect();
+    let periods = Periods { scans_after_idle, ..blind() };
     let waits = place.open_with(PostgresOptions { periods, ..place.options() }).await;
     super::make_ready(&waits).await;
     let channels = channels_of(&place, 1);

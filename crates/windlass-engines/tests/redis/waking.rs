@@ -85,7 +85,7 @@ async fn env(place: &Place) -> (Process, Process, RedisEngine, Arc<ManualClock>)
 
 /// Returns options without polling: such an engine learns only from notifications.
 fn never_looks(options: RedisOptions) -> RedisOptions {
-    RedisOptions { periods: Periods { look_every: HOUR, ..options.periods }, ..options }
+    RedisOptions { periods: Periods { scan_every: HOUR, ..options.periods }, ..options }
 }
 
 /// Waits until this number of engines listen on this server.

@@ -8,7 +8,7 @@ use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, DEAD_WORKER_KEPT, RECEIPT_TTL, SPENT_TOKEN_KEPT};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_TOMBSTONE_TTL, DEAD_WORKER_KEPT, RECEIPT_TTL};
 use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::WorkerId;
@@ -105,7 +105,7 @@ async fn spent_tokens_are_forgotten_when_no_first_sending_can_come_any_more() {
         engine.claim(request).await.unwrap();
     }
     assert_eq!(rows(&place, "spent_tokens"), 5, "each once");
-    clock.advance(SPENT_TOKEN_KEPT - Duration::from_secs(1));
+    clock.advance(CLAIM_TOMBSTONE_TTL - Duration::from_secs(1));
     assert!(!engine.prune(3).await.unwrap().more);
     assert_eq!(rows(&place, "spent_tokens"), 5, "not before its time");
     clock.advance(Duration::from_secs(1));

@@ -11,7 +11,7 @@ use windlass_core::duty::{DutyMode, DutyModes, DutySpec};
 use windlass_core::engine::{Engine, Rescued};
 use windlass_core::error::EngineError;
 use windlass_core::lease_watch::{Own, WatchPace};
-use windlass_core::limits::{FOLD_EVERY, MAINTENANCE_BATCH_MAX};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, ROLL_UP_EVERY};
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerSighting;
 
@@ -149,7 +149,7 @@ pub(crate) fn evaluate_triggers(
 /// The duty that rolls up samples and totals, whichever process measured them.
 pub(crate) fn rollups(engine: &Arc<dyn Engine>, coordination: Coordination, dirty: DirtyFlag) -> Task {
     let duty = Arc::new(RollupDuty::new(Arc::clone(engine), dirty));
-    task(ROLLUPS, FOLD_EVERY, coordination, move |context| {
+    task(ROLLUPS, ROLL_UP_EVERY, coordination, move |context| {
         let duty = Arc::clone(&duty);
         async move { duty.run(&context).await }
     })

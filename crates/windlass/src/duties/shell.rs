@@ -33,7 +33,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// How long, when the process ends, the store may take to accept released leases, and runs may take to end.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 /// The longest time between two evaluations of the duty status.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const CHECK_EVERY: Duration = Duration::from_secs(60);
 
 /// A duty that this process may do, and where it runs.
 #[derive(Clone)]
@@ -156,7 +156,7 @@ impl Shell {
         let Some(mut duty_status) = self.begin().await else { return };
         while self.turn(&mut duty_status) {
             self.show_standing(&duty_status);
-            let wait = duty_status.wake_at().saturating_sub(self.clock.now()).min(LOOK_EVERY);
+            let wait = duty_status.wake_at().saturating_sub(self.clock.now()).min(CHECK_EVERY);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.mailbox.came() => {}

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::rate_limit::{HANDFUL_LAPSE, HANDFUL_SPAN, Pace, Taken, TokenBatch, take};
+use windlass_core::rate_limit::{Pace, TOKEN_BATCH_LAPSE, TOKEN_BATCH_SPAN, Taken, TokenBatch, take};
 
 /// The state of one key in this process.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl TokenCache {
     /// the number used if some lapsed. A busy process that began with one again would ask a dozen times
     /// until it has enough. After a pause a process begins with one again.
     pub(super) fn ask_for(&mut self, most: u32, now: Timestamp) -> u32 {
-        let is_busy = now.since(self.asked_at) <= HANDFUL_LAPSE + HANDFUL_SPAN;
+        let is_busy = now.since(self.asked_at) <= TOKEN_BATCH_LAPSE + TOKEN_BATCH_SPAN;
         let wanted = match self.batch.has_lapsed() {
             _ if !is_busy => 1,
             false => self.used.saturating_mul(2),

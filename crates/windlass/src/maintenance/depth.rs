@@ -15,10 +15,10 @@ use crate::snapshot::Snapshot;
 use crate::store;
 
 /// The interval of rounds: counting due jobs costs the store something.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// The longest interval. The more processes count, the more rarely each does; but no more rarely than this,
 /// since each has a log of its own.
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(600);
+const CHECK_EVERY_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
 struct DepthWatch {
@@ -32,13 +32,13 @@ pub(crate) async fn watch_depth(engine: Arc<dyn Engine>, mailbox: Mailbox) {
     loop {
         watch.look(&engine).await;
         // may sleep: no event announces changed counts.
-        tokio::time::sleep(look_every(mailbox.live())).await;
+        tokio::time::sleep(scan_every(mailbox.live())).await;
     }
 }
 
 /// The interval of each process when this number of processes count.
-fn look_every(live: u32) -> Duration {
-    LOOK_EVERY.saturating_mul(live.max(1)).min(LOOK_EVERY_MAX)
+fn scan_every(live: u32) -> Duration {
+    CHECK_EVERY.saturating_mul(live.max(1)).min(CHECK_EVERY_MAX)
 }
 
 impl DepthWatch {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn many_processes_look_no_more_often_in_all_than_a_few() {
-        assert_eq!([0, 1, 4, 20, 1_000].map(|live| look_every(live).as_secs()), [30, 30, 120, 600, 600]);
+        assert_eq!([0, 1, 4, 20, 1_000].map(|live| scan_every(live).as_secs()), [30, 30, 120, 600, 600]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
-use windlass_core::limits::{FOLD_IDLE, SAMPLES_PER_CALL_MAX};
+use windlass_core::limits::{ROLL_UP_IDLE, SAMPLES_PER_CALL_MAX};
 use windlass_core::rollups::roll_up::{Damage, roll_up};
 use windlass_core::rollups::{Rollup, RollupKey, RollupOutcome};
 
@@ -105,7 +105,7 @@ struct Round {
 
 fn is_due(idle_since: Option<Moment>, dirty: bool, now: Moment) -> bool {
     // The timer that calls this may be a little early.
-    let rest = FOLD_IDLE.saturating_sub(Duration::from_secs(1));
+    let rest = ROLL_UP_IDLE.saturating_sub(Duration::from_secs(1));
     dirty || idle_since.is_none_or(|since| now.saturating_sub(since) >= rest)
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
-use windlass_core::limits::{DELTA_EVERY, SAMPLES_PER_CALL_MAX};
+use windlass_core::limits::{SAMPLES_EVERY, SAMPLES_PER_CALL_MAX};
 use windlass_core::rollups::Sample;
 
 use super::duty::RollupDuty;
@@ -97,7 +97,7 @@ struct Flusher {
 impl Flusher {
     async fn run(self, ending: Arc<Notify>) {
         loop {
-            let is_over = tokio::time::timeout(DELTA_EVERY, ending.notified()).await.is_ok();
+            let is_over = tokio::time::timeout(SAMPLES_EVERY, ending.notified()).await.is_ok();
             self.flush().await;
             if is_over {
                 return;

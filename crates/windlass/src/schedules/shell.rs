@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::error::EngineError;
-use windlass_core::limits::{SCHEDULES_LOOK_EVERY, SCHEDULES_LOOK_IDLE};
+use windlass_core::limits::{SCHEDULES_POLL_EVERY, SCHEDULES_POLL_IDLE};
 
 use super::duty::ScheduleDuty;
 use crate::duties::DutyContext;
@@ -33,5 +33,5 @@ pub(crate) async fn fire_for_a_while(
 /// The time until the next tick, but not longer than another process may wait for a schedule that it has
 /// stored. Where no schedule is stored or due, polls are rare.
 fn wait_for(next: Option<Duration>) -> Duration {
-    next.map_or(SCHEDULES_LOOK_IDLE, |next| next.min(SCHEDULES_LOOK_EVERY))
+    next.map_or(SCHEDULES_POLL_IDLE, |next| next.min(SCHEDULES_POLL_EVERY))
 }

@@ -28,7 +28,7 @@ pub struct Heart {
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeartEffect {
     /// Send a heartbeat; answer with [`Heart::answered`].
-    Liveness,
+    Send,
     /// These jobs were asked to stop.
     Cancel(Vec<Fence>),
     /// The local deadline passed without an answer.
@@ -60,7 +60,7 @@ impl Heart {
         }
         if self.sent_at.is_none() && now >= self.beat_at {
             self.sent_at = Some(now);
-            effects.push(HeartEffect::Liveness);
+            effects.push(HeartEffect::Send);
         }
         effects
     }
@@ -127,7 +127,7 @@ mod tests {
     fn it_beats_as_often_as_it_should() {
         let mut heart = heart();
         assert_eq!(heart.effects(SECOND * 9), []);
-        assert_eq!(heart.effects(SECOND * 10), [HeartEffect::Liveness]);
+        assert_eq!(heart.effects(SECOND * 10), [HeartEffect::Send]);
         assert_eq!(heart.effects(SECOND * 11), [], "one is in flight");
         heart.answered(Ok(Liveness::Alive { cancel: vec![] }), SECOND * 12);
         assert_eq!(heart.wake_at(), SECOND * 20);
@@ -146,9 +146,9 @@ mod tests {
         let mut heart = heart();
         heart.effects(SECOND * 10);
         heart.answered(Err(CallFailure::Unknown), SECOND * 15);
-        assert_eq!(heart.effects(SECOND * 30), [HeartEffect::LeaseRanOut, HeartEffect::Liveness]);
+        assert_eq!(heart.effects(SECOND * 30), [HeartEffect::LeaseRanOut, HeartEffect::Send]);
         heart.answered(Err(CallFailure::NotDone), SECOND * 31);
-        assert_eq!(heart.effects(SECOND * 32), [HeartEffect::Liveness]);
+        assert_eq!(heart.effects(SECOND * 32), [HeartEffect::Send]);
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         let mut beats = Vec::new();
         while heart.wake_at() < SECOND * 80 {
             let now = heart.wake_at();
-            if heart.effects(now).contains(&HeartEffect::Liveness) {
+            if heart.effects(now).contains(&HeartEffect::Send) {
                 beats.push(now.as_secs());
                 heart.answered(Err(CallFailure::NotDone), now);
             }

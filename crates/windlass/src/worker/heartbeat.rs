@@ -27,7 +27,7 @@ use crate::duties::mailbox::{HeardHeartbeat, Mailbox};
 use crate::{random, store};
 
 /// The interval at which the thread checks deadlines and the application's runtime.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts of a worker that was declared dead to register again. One outage
 /// may have killed many workers.
 const REGISTER_AGAIN_MAX: Duration = Duration::from_secs(30);
@@ -77,7 +77,7 @@ impl Identity {
 
     /// Registers under a new identity. Tries until the store accepts, or until the worker is stopped.
     async fn start_over(&mut self, handle: &HeartHandle) -> Option<WorkerId> {
-        let mut wait = LOOK_EVERY;
+        let mut wait = CHECK_EVERY;
         while !handle.is_stopped() {
             self.card.id = random::worker_id();
             let card = self.card.clone();
@@ -261,7 +261,7 @@ impl Body {
     }
 
     async fn wait(&self, heart: &mut Heart) {
-        let until_wake = heart.wake_at().saturating_sub(self.started.elapsed()).min(LOOK_EVERY);
+        let until_wake = heart.wake_at().saturating_sub(self.started.elapsed()).min(CHECK_EVERY);
         tokio::select! {
             () = tokio::time::sleep(until_wake) => {}
             () = self.handle.0.changed.notified() => {}
@@ -273,7 +273,7 @@ impl Body {
 
     async fn perform(&mut self, effect: HeartEffect, heart: &mut Heart) {
         match effect {
-            HeartEffect::Liveness => {
+            HeartEffect::Send => {
                 let answer = self.beat(heart).await;
                 if let Some(effect) = heart.answered(answer, self.started.elapsed()) {
                     Box::pin(self.perform(effect, heart)).await;
@@ -429,7 +429,7 @@ async fn settle_from_outside(engine: Arc<dyn Engine>, controls: Arc<Controls>, b
 async fn tick(ticks: Arc<AtomicU64>) {
     loop {
         ticks.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(LOOK_EVERY / 4).await;
+        tokio::time::sleep(CHECK_EVERY / 4).await;
     }
 }
 

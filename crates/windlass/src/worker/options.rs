@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::{
-    CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, MINUTES_KEPT, MINUTES_KEPT_MAX, MINUTES_KEPT_MIN,
+    CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, ROLLUPS_KEPT, ROLLUPS_KEPT_MAX, ROLLUPS_KEPT_MIN,
     SWEEP_EVERY, WORKER_LEASE,
 };
 use windlass_core::names::{DutyName, QueueName};
@@ -117,7 +117,7 @@ impl Default for WorkerOptions {
             triggers: Vec::new(),
             triggers_origin: Origin::Code,
             fire_triggers: true,
-            rollups_kept: MINUTES_KEPT,
+            rollups_kept: ROLLUPS_KEPT,
             on_alert: None,
         }
     }
@@ -207,7 +207,7 @@ impl WorkerOptions {
         check_span("heartbeat_every", self.heartbeat_every, SPAN_MIN, SPAN_MAX)?;
         check_span("sweep_every", self.sweep_every, SPAN_MIN, SPAN_MAX)?;
         check_span("stop_grace", self.stop_grace, Duration::ZERO, STOP_GRACE_MAX)?;
-        check_span("rollups_kept", self.rollups_kept, MINUTES_KEPT_MIN, MINUTES_KEPT_MAX)?;
+        check_span("rollups_kept", self.rollups_kept, ROLLUPS_KEPT_MIN, ROLLUPS_KEPT_MAX)?;
         if self.lease < self.heartbeat_every * 2 {
             return Err(WorkerOptionsError::Lease { lease: self.lease, every: self.heartbeat_every });
         }

@@ -25,7 +25,7 @@ const ABOUT_WHO: [&str; 6] =
     ["take_leases", "renew_leases", "release_leases", "lock_duties", "unlock_duties", "note_locks"];
 /// The statements that an idle worker sends for itself, whichever process does duties: the scan for work,
 /// the heartbeat, the marks of a waiting worker, and the probe of its listener.
-const FOR_ITSELF: [&str; 5] = ["look", "extend", "mark_waiting", "unmark_waiting", LISTENERS_PROBE];
+const FOR_ITSELF: [&str; 5] = ["scan", "extend", "mark_waiting", "unmark_waiting", LISTENERS_PROBE];
 /// The listener's probe. It has no name, and is recognised by its beginning.
 const LISTENERS_PROBE: &str = "SELECT current_setting($1), pg_notify($2";
 /// The shortest pause between two requests for a lock, as a part of a heartbeat interval.

@@ -24,7 +24,7 @@ const QUEUES: [(&str, &str); 5] = [
 ];
 
 /// The statements that scan for work.
-const POLLS: [&str; 4] = ["look", "look_ahead", "claim", "claim_suspect"];
+const POLLS: [&str; 4] = ["scan", "scan_ahead", "claim", "claim_suspect"];
 /// The heartbeat with the statements that accompany it, and the mark that this worker waits.
 const HEARTBEATS: [&str; 4] = ["extend", "asked_to_stop", "gates", "mark_waiting"];
 
@@ -54,7 +54,7 @@ fn is_at_rest(log: &str) -> bool {
     let asked = statements(log);
     let polls: Vec<_> = asked.iter().filter(|name| POLLS.contains(name)).collect();
     let last = polls.last_chunk::<3>();
-    asked.contains(&"prune_workers") && last.is_some_and(|last| last.iter().all(|name| **name == "look"))
+    asked.contains(&"prune_workers") && last.is_some_and(|last| last.iter().all(|name| **name == "scan"))
 }
 
 fn count(asked: &[String], names: &[&str]) -> usize {

@@ -26,7 +26,7 @@ async fn worker_that_only_scans(schema: &str) -> Bench {
 }
 
 async fn worker_at(url: &str, schema: &str, answer_within: Duration) -> Bench {
-    let periods = Periods { look_every: SOON, answer_within, ..Periods::default() };
+    let periods = Periods { scan_every: SOON, answer_within, ..Periods::default() };
     let place = PostgresOptions { schema: schema.to_owned(), periods, listen: false, ..Default::default() };
     let engine = PostgresEngine::connect(url, place).await.expect("the server is up");
     let queues = QueueSpec::built_in().into_iter();
@@ -38,7 +38,7 @@ async fn worker_at(url: &str, schema: &str, answer_within: Duration) -> Bench {
 #[tokio::test]
 async fn a_request_to_stop_of_which_no_notification_comes_is_brought_by_a_heartbeat() {
     let schema = crate::fresh_schema();
-    let periods = Periods { look_every: HOUR, looks_after_mark: Vec::new(), ..Periods::default() };
+    let periods = Periods { scan_every: HOUR, scans_after_idle: Vec::new(), ..Periods::default() };
     let deaf = PostgresOptions { schema: schema.clone(), periods, listen: false, ..Default::default() };
     let engine = PostgresEngine::connect(&crate::url(), deaf).await.expect("the server is up");
     let options = WorkerOptions { heartbeat_every: SOON, ..WorkerOptions::default() };

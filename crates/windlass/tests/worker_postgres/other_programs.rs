@@ -25,7 +25,7 @@ fn put(schema: &str) -> String {
 
 /// An engine that does not scan within an hour.
 pub(crate) async fn silent_engine(schema: &str) -> Arc<dyn Engine> {
-    let periods = Periods { look_every: HOUR, looks_after_mark: Vec::new(), ..Periods::default() };
+    let periods = Periods { scan_every: HOUR, scans_after_idle: Vec::new(), ..Periods::default() };
     let place = PostgresOptions { schema: schema.to_owned(), periods, ..PostgresOptions::default() };
     Arc::new(PostgresEngine::connect(&crate::url(), place).await.expect("the server is up"))
 }

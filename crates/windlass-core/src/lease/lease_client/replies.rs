@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::state::{Elsewhere, LeaseState, Ours, Sent, pause};
 use super::{
-    ANY_HINT_PAUSE, BLOCKED_EXPIRIES, LOOK_AGAIN_MIN, LeaseCall, LeaseClient, LeaseEffect, LeaseTiming,
-    Moment,
+    ANY_HINT_PAUSE, BLOCKED_EXPIRIES, LeaseCall, LeaseClient, LeaseEffect, LeaseTiming, Moment,
+    POLL_AGAIN_MIN,
 };
 use crate::error::EngineError;
 use crate::lease::membership::{Member, Membership};
@@ -111,7 +111,7 @@ impl LeaseClient {
             // A term of this process began and ended without an answer.
             Taking::Taken(..) | Taking::Over => Duration::ZERO,
             Taking::Held { .. } | Taking::Busy if state.hinted => Duration::ZERO,
-            Taking::Held { expires_in, .. } => pause(membership, duty, (*expires_in).max(LOOK_AGAIN_MIN)),
+            Taking::Held { expires_in, .. } => pause(membership, duty, (*expires_in).max(POLL_AGAIN_MIN)),
             Taking::Busy => pause(membership, duty, timing.again_after()),
             Taking::NoRoom => pause(membership, duty, timing.expiry),
         };

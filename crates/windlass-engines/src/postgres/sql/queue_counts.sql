@@ -1,6 +1,6 @@
 -- queue_counts: counts the jobs of each queue by state, its events so far and its due jobs, and finds how
 -- long its oldest ready job has waited. It reads the first 100 jobs of each priority for that
--- (OLDEST_LOOKED_AT; a test compares them). Only jobs that fall due in the rest of the current minute are
+-- (OLDEST_SCANNED_MAX; a test compares them). Only jobs that fall due in the rest of the current minute are
 -- counted one by one: most of a big burst is due already.
 -- $1 now, or null for the server's clock   $2 queues
 -- plan: walks count_deltas: folding keeps this table short

@@ -57,7 +57,7 @@ impl Process {
         } else if self.gives_up.is_some_and(|at| now >= at) {
             self.fail(now);
         }
-        if !self.heart.effects(now).contains(&HeartEffect::Liveness) {
+        if !self.heart.effects(now).contains(&HeartEffect::Send) {
             return;
         }
         match store {

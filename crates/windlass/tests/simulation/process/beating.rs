@@ -18,7 +18,7 @@ impl Body {
     pub(super) fn beat(&mut self, now: Moment, out: &mut Vec<Wish>) {
         for effect in self.heart.effects(now) {
             match effect {
-                HeartEffect::Liveness => {
+                HeartEffect::Send => {
                     let heartbeat = Heartbeat { worker: self.worker, lease: LEASE, idle: false };
                     out.push(Wish::Send(Part::Heart, Call::HeartbeatAnswer(heartbeat)));
                 }

@@ -1,4 +1,4 @@
--- look: scans queues from the front. Five kinds of rows:
+-- scan: scans queues from the front. Five kinds of rows:
 -- 1. With a priority: the first job of it that waits without a gate, due or not, with its fairness key. If
 --    only some types are requested, only due jobs: a million others that are not yet due may stand in front
 --    of the first.

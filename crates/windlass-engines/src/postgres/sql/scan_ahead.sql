@@ -1,4 +1,4 @@
--- look_ahead: peeks at the rest of a queue: whether a job is due (also an expired one: a claim ends it), in
+-- scan_ahead: peeks at the rest of a queue: whether a job is due (also an expired one: a claim ends it), in
 -- how many microseconds the next job falls due, and whether a suspect is due.
 -- If only some types are requested, a million jobs of other types may stand in front of the first of them.
 -- Of jobs that are not yet due, the statement reads a thousand of each priority. If none of those has a
