@@ -93,11 +93,12 @@ pub(crate) async fn declare(h: &Harness, spec: &CompletionTrigger) -> StoredTrig
     stored(h, spec.name.as_str()).await
 }
 
-/// Evaluates all marked triggers, as soon as the next evaluation is allowed.
+/// Evaluates all marked triggers, as soon as the next evaluation of each is allowed.
 pub(crate) async fn evaluate(h: &Harness) -> Vec<TriggerFired> {
     h.advance(TRIGGER_PAUSE);
-    // An evaluation that took long, as on a busy machine, delays the next one for longer.
-    if let Some(next) = read(h, WhichTriggers::Marked(1_000)).await.next {
+    // An evaluation that took long, as on a busy machine, delays the next one of its trigger for longer. The
+    // store reports only the earliest of these instants, so they are read until no trigger is left that waits.
+    while let Some(next) = read(h, WhichTriggers::Marked(1_000)).await.next {
         h.advance(next.since(h.now()));
     }
     let marked = marked(h).await;
