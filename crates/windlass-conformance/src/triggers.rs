@@ -10,7 +10,9 @@ use windlass_core::claim::Claimed;
 use windlass_core::engine::Hint;
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal, When};
 use windlass_core::job::{JobId, Phase};
-use windlass_core::limits::{TAGS_MAX, TRIGGER_PAUSE, TRIGGERS_MAX, TRIGGERS_PER_CALL_MAX};
+use windlass_core::limits::{
+    TAGS_MAX, TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGERS_MAX, TRIGGERS_PER_CALL_MAX,
+};
 use windlass_core::names::{FairnessKey, GroupName, Tag, TriggerName};
 use windlass_core::schedules::{JobTemplate, Origin};
 use windlass_core::triggers::acts::{self, fire};
@@ -397,7 +399,10 @@ pub async fn a_trigger_is_looked_at_only_so_often_and_the_last_mark_is_always_fo
     let hook = fires(h).await;
     run_beside(h, hook).await;
     let early = read(h, WhichTriggers::Marked(10)).await;
-    assert_eq!((early.triggers.len(), early.next), (0, Some(h.now().plus(TRIGGER_PAUSE))));
+    assert_eq!(early.triggers, []);
+    // An evaluation that took long, as on a busy machine, is followed by a longer pause.
+    let pause = early.next.expect("its trigger is marked").since(h.now());
+    assert!((TRIGGER_PAUSE..=TRIGGER_PAUSE_MAX).contains(&pause), "{pause:?}");
     let firing = fire(&stored(h, DONE).await, h.now());
     let fired = only(h.engine.fire_triggers(std::slice::from_ref(&firing)).await.expect(UP));
     assert_eq!(fired, TriggerFired::Later);

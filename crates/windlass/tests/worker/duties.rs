@@ -208,7 +208,7 @@ async fn a_handler_that_blocks_the_runtime_costs_no_lease() {
     let bench = Bench::on(Arc::clone(&engine), options).await;
     let (_, fence) = next(&mut ran).await;
     let before = lease(&engine).await.expect("the lease is known").heartbeat;
-    block_runtime_until(engine, |engine| {
+    block_runtime_until(engine, move |engine| {
         Box::pin(async move {
             let held = lease(&engine).await.expect("the lease is known");
             held.heartbeat >= before.plus(timing.heartbeat * 5)
@@ -223,7 +223,7 @@ async fn a_handler_that_blocks_the_runtime_costs_no_lease() {
 async fn a_handler_that_blocks_the_runtime_holds_up_no_heartbeat() {
     let bench = Bench::with(WorkerOptions { heartbeat_every: SOON, ..WorkerOptions::default() }).await;
     let before = bench.engine.workers().await.expect("the store is up")[0].beats;
-    block_runtime_until(Arc::clone(&bench.engine), |engine| {
+    block_runtime_until(Arc::clone(&bench.engine), move |engine| {
         Box::pin(async move { engine.workers().await.expect("the store is up")[0].beats >= before + 5 })
     });
 }
