@@ -169,10 +169,10 @@ async fn while_a_migration_waits_for_a_table_others_are_kept_from_it_for_a_secon
         while kept_waiting < 2 {
             let beat = fixture.client.batch_execute(&beat);
             tokio::pin!(beat);
-            let mut has_waited = false;
+            let (mut has_waited, params) = (false, [&session as &(dyn tokio_postgres::types::ToSql + Sync)]);
             loop {
                 // The reader blocks no heartbeat, so only the migration can.
-                let waits = reader.query_one("SELECT pg_blocking_pids($1) <> '{}'", &[&session]);
+                let waits = reader.query_one("SELECT pg_blocking_pids($1) <> '{}'", &params);
                 tokio::select! {
                     biased;
                     done = &mut beat => break done.unwrap(),
