@@ -313,7 +313,8 @@ fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_a_missing_index_is_named
 /// A schedule that runs each second, and duty leases that expire soon. However late a tick is seen on a busy
 /// machine, it is seen within its grace.
 const EACH_SECOND: &str = "[worker]\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n\
-    [schedules.heartbeat_answer]\nschedule = \"every 1s\"\ngrace = \"10m\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
+    [schedules.heartbeat_answer]\nschedule = \"every 1s\"\ngrace = \"10m\"\n\
+    job = \"sample.notify\"\npayload = { millis = 1 }\n";
 
 /// The seconds whose ticks have made jobs, one for each job.
 fn ticks(database: &Database) -> Vec<i64> {

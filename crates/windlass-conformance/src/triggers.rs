@@ -99,7 +99,7 @@ pub(crate) async fn declare(h: &Harness, spec: &CompletionTrigger) -> StoredTrig
 pub(crate) async fn evaluate(h: &Harness) -> Vec<TriggerFired> {
     h.advance(TRIGGER_PAUSE);
     // An evaluation that took long, as on a busy machine, delays the next one of its trigger for longer. The
-    // store reports only the earliest of these instants, so they are read until no trigger is left that waits.
+    // store reports only the earliest of these instants, so the test reads until no trigger waits.
     while let Some(next) = read(h, WhichTriggers::Marked(1_000)).await.next {
         h.advance(next.since(h.now()));
     }

@@ -36,7 +36,7 @@ async fn a_thousand_schedules_of_one_second_are_fired_in_few_steps_on_redis() {
 async fn fire_all_at_once(place: Place) {
     let engine = open(&place.url()).await;
     let now = engine.now().await.expect("the server is up");
-    // Usually late enough for a worker to have started and to lead. Later, the tick is still within its grace.
+    // Usually late enough for a worker to have started and to lead. If not, the tick is within its grace.
     let tick = Timestamp::from_micros((now.as_micros() / 1_000_000 + 5) * 1_000_000);
     let schedules = (0..SCHEDULES).map(|n| schedule(n, tick)).collect();
     // The worker fires schedules and runs no job, so that no statement runs once for each job.
