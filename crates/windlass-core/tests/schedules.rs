@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use windlass_core::clock::Timestamp;
-use windlass_core::schedule::{Holidays, Schedule, ScheduleError};
+use windlass_core::schedule::{Holidays, Schedule};
 
 const ZONES: [&str; 30] = [
     "UTC",
