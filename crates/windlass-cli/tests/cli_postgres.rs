@@ -310,13 +310,11 @@ fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_a_missing_index_is_named
     assert!(done.out.starts_with("bad    indexes") && done.out.contains("delayed_jobs_ready"), "{done:?}");
 }
 
-/// A schedule that runs each second, and duty leases that expire soon.
+/// A schedule that runs each second, and duty leases that expire soon. However late a tick is seen on a busy
+/// machine, it is seen within its grace.
 const EACH_SECOND: &str = "[worker]\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n\
-    [schedules.heartbeat_answer]\nschedule = \"every 1s\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
-
-/// How long a takeover may take: an expiry, a second, and the time of the polling commands on a busy
-/// machine.
-const TAKEN_OVER_WITHIN: std::time::Duration = std::time::Duration::from_secs(8);
+    [schedules.heartbeat_answer]\nschedule = \"every 1s\"\ngrace = \"10m\"\n\
+    job = \"sample.notify\"\npayload = { millis = 1 }\n";
 
 /// The seconds whose ticks have made jobs, one for each job.
 fn ticks(database: &Database) -> Vec<i64> {
@@ -341,29 +339,37 @@ fn three_processes_share_the_duties_and_no_tick_is_lost_or_doubled_when_the_lead
     database.dir.write("windlass.toml", EACH_SECOND);
     database.ok(&["migrate"]);
     let mut serves: Vec<_> = (0..3).map(|_| database.serve()).collect();
+    // The process that leads, and how many leaders had stopped sending heartbeats by then.
     let leader = || {
         let leases = database.ok(&["lease", "list", "--json"]).json();
-        let of = leases.as_array()?.iter().find(|lease| lease["duty"] == "schedules")?["leader"].clone();
+        let lease = leases.as_array()?.iter().find(|lease| lease["duty"] == "schedules")?.clone();
+        assert_eq!(lease["expiry_ms"], 1_000, "as the configuration says");
         let workers = database.ok(&["worker", "list", "--json"]).json();
-        workers.as_array()?.iter().find(|worker| worker["id"] == of)?["pid"].as_u64()
+        let holder = workers.as_array()?.iter().find(|worker| worker["id"] == lease["leader"])?;
+        Some((holder["pid"].as_u64()?, lease["takeovers"].as_u64()?))
     };
     for killed in 0..2 {
         let before = ticks(&database).len();
         assert!(wait_for(|| ticks(&database).len() >= before + 3), "the schedule fires each second");
-        assert!(wait_for(|| leader().is_some()), "a worker leads");
-        let pid = leader().expect("the leader was just read");
+        let mut led = None;
+        assert!(
+            wait_for(|| {
+                led = leader();
+                led.is_some()
+            }),
+            "a worker leads"
+        );
+        let (pid, takeovers) = led.expect("the leader was just read");
         let at = serves
             .iter()
             .position(|serve| u64::from(serve.0.id()) == pid)
             .expect("the leader is one of our processes");
         // Dropping a `Serve` kills its process.
         drop(serves.remove(at));
-        let since = std::time::Instant::now();
         assert!(
-            wait_for(|| leader().is_some_and(|next| next != pid)),
-            "another worker leads after kill {killed}"
+            wait_for(|| leader().is_some_and(|(next, count)| next != pid && count > takeovers)),
+            "another worker leads after kill {killed}, since the lease has expired"
         );
-        assert!(since.elapsed() < TAKEN_OVER_WITHIN, "after kill {killed} it took {:?}", since.elapsed());
     }
     let before = ticks(&database).len();
     assert!(wait_for(|| ticks(&database).len() >= before + 3), "the schedule continues");

@@ -14,14 +14,14 @@ use windlass_core::payload::Payload;
 use windlass_core::spool::Spool;
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
-use windlass_engines::redis::{RedisEngine, RedisOptions};
+use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 use windlass_servers::proxy::Proxy;
 
 pub(crate) use crate::words::{card, claim_request, declaration, kind, queue, request};
 
 /// The longest wait of a test.
-const WAIT_MAX: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// A primary that can be cut off.
 pub(crate) struct Primary {
@@ -35,10 +35,14 @@ pub(crate) struct Primary {
 impl Primary {
     /// Creates a namespace of its own on the server that all tests share.
     pub(crate) async fn on_redis() -> Self {
+        Self::on_redis_with(Periods::default()).await
+    }
+
+    pub(crate) async fn on_redis_with(periods: Periods) -> Self {
         let url = windlass_servers::shared::redis_url().expect("a Redis server");
         let proxy = Proxy::start(url.trim_start_matches("redis://").parse().unwrap()).unwrap();
-        let options =
-            RedisOptions { namespace: format!("home-{:016x}", fastrand::u64(..)), ..RedisOptions::default() };
+        let namespace = format!("home-{:016x}", fastrand::u64(..));
+        let options = RedisOptions { namespace, periods, ..RedisOptions::default() };
         let store = Arc::new(RedisEngine::connect(&url, options.clone()).await.unwrap());
         let through = proxy.url(&url);
         let connect: Connect = Arc::new(move || {
@@ -89,7 +93,8 @@ pub(crate) fn quick() -> FallbackOptions {
         ..SwitchRules::default()
     };
     FallbackOptions {
-        check_timeout: Duration::from_secs(1),
+        // Longer than a busy machine delays an answer: a check without an answer counts as a failure.
+        check_timeout: Duration::from_secs(5),
         check_every: Duration::from_millis(20),
         adopt_after: Duration::from_millis(100),
         rules,

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_core::admin::ListRequest;
 use windlass_core::claim::{ClaimRequest, Claimed};
@@ -20,9 +20,7 @@ use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
 use super::workers::surely::{at_last, claim_surely, enqueue_surely, settle_surely};
-use super::{
-    Place, WAIT_MAX, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request,
-};
+use super::{Place, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -343,12 +341,10 @@ async fn a_server_that_falls_silent_is_given_up_and_its_connections_are_not_used
     at_last(|| engine.enqueue(first.clone())).await;
     at_last(beat).await;
     proxy.freeze(true);
-    let start = Instant::now();
     let error = engine.enqueue(sent.clone()).await.unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
     let unheard = beat().await;
     assert!(unheard.is_err(), "{unheard:?}");
-    assert!(start.elapsed() < WAIT_MAX, "an engine with the usual timeouts waits for longer than this");
     // The frozen connection stays frozen for ever; a new connection opens.
     proxy.cut_all();
     proxy.freeze(false);

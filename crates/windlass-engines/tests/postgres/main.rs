@@ -55,7 +55,7 @@ use workers::words::{bits, card, claim_request, declaration, kind, queue, reques
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
 /// The longest wait, sufficient for a busy machine. Short durations are asserted where they matter.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// Polls until there is an answer. For acts of other processes, which send no signal.
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

@@ -79,13 +79,19 @@ async fn a_server_that_refuses_a_login_is_not_asked_by_each_call() {
     change_password(&server, "secret", "other");
     let refused = |answer| matches!(answer, Err(EngineError::Unusable { .. })).then_some(());
     until_answer(&engine, refused).await;
-    let (before, start) = (connections(&server, "other"), Instant::now());
-    for _ in 0..1_000 {
-        assert!(matches!(engine.now().await, Err(EngineError::Unusable { .. })));
+    // Between two logins by calls there is a pause. On a busy machine few calls fall into one pause, so the
+    // test waits for a row of calls that made hardly any connection. If each call made one, no row would.
+    let (start, row) = (Instant::now(), 30);
+    loop {
+        let before = connections(&server, "other");
+        for _ in 0..row {
+            assert!(matches!(engine.now().await, Err(EngineError::Unusable { .. })));
+        }
+        // Among them are the connection that counts, and those of polls and of the listener.
+        let made = connections(&server, "other") - before;
+        if made <= row / 3 {
+            break;
+        }
+        assert!(start.elapsed() < WAIT_MAX, "expected fewer connections, got {made} by {row} calls");
     }
-    // The limit is one connection every 50 ms by calls, the same again for polls and the listener, and the
-    // connection that counts.
-    let allowed = 5 + start.elapsed().as_millis() as u64 / 20;
-    let made = connections(&server, "other") - before;
-    assert!(made <= allowed.min(500), "{made} connections in {:?}", start.elapsed());
 }

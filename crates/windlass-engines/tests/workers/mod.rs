@@ -30,7 +30,7 @@ use words::{bits, card, kind, request};
 use worker::Worker;
 
 /// The longest wait, sufficient for a busy machine.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// How often the rescuer scans.
 const SWEEP: Duration = Duration::from_millis(100);

@@ -15,7 +15,7 @@ impl JobType for Mail {
     const NAME: &'static str = "mail";
 }
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 async fn consumer_with_a_job() -> (Consumer, HeldJob) {
     let options = WorkerOptions { stop_grace: Duration::ZERO, ..WorkerOptions::default() };

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::MissedTickBehavior;
 use windlass::duties::status::{DutyStatus, DutyStatusEffect, DutyStatusEvent, Entry, RunReport};
 use windlass::duties::{DutySpec, LeaseTiming};
 use windlass::types::clock::Timestamp;
@@ -95,6 +96,8 @@ impl LeaseClient {
         let mut duty_status: Option<DutyStatus> = None;
         let mut hints = self.hints.0.subscribe();
         let mut beats = tokio::time::interval(self.life.every);
+        // After a pause of a busy machine, the heartbeats that were missed are not sent in one go.
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let wait = duty_status.as_ref().map_or(self.life.every, |duty_status| {
                 duty_status.wake_at().saturating_sub(started.elapsed())

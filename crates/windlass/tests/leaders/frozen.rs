@@ -20,8 +20,7 @@ async fn freeze_and_resume(place: Place) {
     let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
     let mut workers = Workers::start(place, SHORT).await;
     for _ in 0..rounds {
-        let leader = writing_leader(&mut workers).await;
-        workers.process(leader.pid).freeze();
+        let leader = frozen_leader(&mut workers).await;
         let next = workers.leader_after(leader.fence).await;
         until_written(&mut workers, next.fence).await;
         workers.process(leader.pid).wake();
@@ -33,11 +32,20 @@ async fn freeze_and_resume(place: Place) {
     );
 }
 
-/// The leader, once it has written: only then is there a write that can be refused.
-async fn writing_leader(workers: &mut Workers) -> Leader {
-    let leader = workers.leader().await;
-    until_written(workers, leader.fence).await;
-    leader
+/// Freezes the leader, once it has written: only then is there a write that can be refused. On a busy machine
+/// a lease as short as these may expire before, and then the next leader is taken.
+async fn frozen_leader(workers: &mut Workers) -> Leader {
+    loop {
+        let leader = workers.leader().await;
+        until_written(workers, leader.fence).await;
+        workers.process(leader.pid).freeze();
+        let line = Line { fence: leader.fence, pid: leader.pid.into() };
+        let has_written = workers.ledger.lines().await.contains(&line);
+        if has_written && workers.leader().await.fence == leader.fence {
+            return leader;
+        }
+        workers.process(leader.pid).wake();
+    }
 }
 
 async fn until_written(workers: &mut Workers, fence: i64) {
@@ -56,5 +64,5 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(SHORT / 50).await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("expected it within a minute");
+    tokio::time::timeout(PATIENCE, look).await.expect("expected it within the limit of all waits");
 }

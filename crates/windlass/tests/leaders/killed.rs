@@ -1,5 +1,7 @@
-//! When a leader is killed, another leads within a second after its lease has expired. When it ends
-//! cleanly, another leads at once.
+//! When a leader is killed, another leads when its lease has expired. When it ends cleanly, another leads at
+//! once, however long the lease is. The tests count takeovers and compare instants of the store; only the
+//! long form judges how long a takeover lasts, and the tests of leases in core do so with a clock of their
+//! own.
 
 use std::time::Duration;
 
@@ -16,8 +18,8 @@ pub(super) const SHORT: Duration = Duration::from_millis(500);
 const TAKEOVER: Duration = Duration::from_secs(1);
 /// How long a takeover may take after a clean stop.
 const HANDOVER: Duration = Duration::from_millis(200);
-/// The factor for both limits in the short form, among all tests: the machine may be busy with others.
-const SHARED_MACHINE_FACTOR: u32 = 3;
+/// An expiry that no test reaches: another process leads sooner only if the lease was released.
+pub(super) const NEVER: Duration = Duration::from_secs(60 * 60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_another_leads_in_time_when_the_leader_is_killed_and_at_once_when_it_ends() {
@@ -34,7 +36,7 @@ async fn on_redis_another_leads_in_time_when_the_leader_is_killed_and_at_once_wh
 
 /// With the default leases, on both servers: what an operator of three processes observes.
 #[tokio::test(flavor = "multi_thread")]
-async fn with_the_usual_leases_another_leads_within_eleven_seconds() {
+async fn with_the_usual_leases_another_leads_when_the_lease_has_expired() {
     let rounds = if at_length() { 3 } else { 1 };
     let postgres = Workers::start(Place::postgres(), DUTY_EXPIRY);
     let redis = Workers::start(Place::redis(), DUTY_EXPIRY);
@@ -46,6 +48,8 @@ async fn one_leads_after_another(place: Place) {
     let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
     let mut workers = Workers::start(place, SHORT).await;
     kill_leaders(&mut workers, name, rounds).await;
+    assert_in_order(&mut workers).await;
+    let mut workers = workers.restart(NEVER).await;
     end_leaders(&mut workers, name, rounds).await;
     assert_in_order(&mut workers).await;
 }
@@ -57,7 +61,15 @@ async fn kill_leaders(workers: &mut Workers, name: &str, rounds: usize) {
         let leader = workers.leader().await;
         // Dropping a process kills it.
         drop(workers.take(leader.pid));
-        took.push(workers.time_to_next(leader).await);
+        let left = workers.lease().await;
+        let (next, time) = workers.next_after(leader).await;
+        took.push(time);
+        // A killed process releases nothing, so its lease has expired.
+        assert!(next.takeovers > leader.takeovers, "{name}: {next:?} after {leader:?}, which was killed");
+        if let Some(left) = left.filter(|left| left.term.fence == leader.fence) {
+            let expired = left.heartbeat.plus(left.expiry);
+            assert!(next.since >= expired, "{name}: {next:?} before the lease expired at {expired}");
+        }
     }
     judge(
         &format!("{name}: {rounds} leaders killed, leases of {:?}", workers.expiry),
@@ -74,7 +86,7 @@ async fn end_leaders(workers: &mut Workers, name: &str, rounds: usize) {
         workers.process(leader.pid).ask_to_end();
         let (next, time) = workers.next_after(leader).await;
         took.push(time);
-        // However busy the machine is: the lease was released, so no process waited for its expiry.
+        // The lease was released: no test lasts until its expiry.
         assert_eq!(
             next.takeovers, leader.takeovers,
             "{name}: the lease of a leader that ended cleanly expired"
@@ -88,8 +100,8 @@ async fn end_leaders(workers: &mut Workers, name: &str, rounds: usize) {
 fn judge(what: &str, took: Vec<Duration>, within: Duration) {
     let longest = took.iter().max().copied().unwrap_or_default();
     println!("{what}: the next leader followed after {}", summary(took));
-    let within = if at_length() { within } else { within * SHARED_MACHINE_FACTOR };
-    assert!(longest <= within, "{what}: expected the next leader within {within:?}, got {longest:?}");
+    let is_in_time = longest <= within || !at_length();
+    assert!(is_in_time, "{what}: expected the next leader within {within:?}, got {longest:?}");
 }
 
 /// Asserts that fences only rise from line to line, whichever process wrote them.

@@ -4,6 +4,8 @@
 use windlass::postgres::tokio_postgres::{self, NoTls, types::ToSql};
 use windlass::types::lease::LeaseFence;
 
+use super::workers::PATIENCE;
+
 /// A write: its process and its fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
@@ -45,7 +47,7 @@ impl Ledger {
     pub(super) async fn open(url: &str) -> Self {
         if url.starts_with("redis") {
             let client = redis::Client::open(url).expect("a valid address");
-            let connection = client.get_multiplexed_async_connection().await;
+            let connection = client.get_multiplexed_async_connection_with_config(&patient()).await;
             return Self::Redis(connection.expect("the server is up"));
         }
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the server is up");
@@ -108,6 +110,12 @@ impl Ledger {
             }
         }
     }
+}
+
+/// The settings of a connection that also waits for a busy machine.
+pub(super) fn patient() -> redis::AsyncConnectionConfig {
+    let config = redis::AsyncConnectionConfig::new();
+    config.set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE))
 }
 
 fn read_line(line: &str) -> Line {

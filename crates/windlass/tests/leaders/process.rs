@@ -15,6 +15,7 @@ use windlass::duties::{Duty, DutyContext, LeaseTiming};
 use windlass::types::lease::LeaseFence;
 use windlass::{Handlers, JobType, Worker, WorkerOptions};
 
+use super::killed::{NEVER, SHORT};
 use super::ledger::Ledger;
 use super::place::open;
 
@@ -93,20 +94,25 @@ impl Drop for Process {
     }
 }
 
-/// The options of a worker with leases of this expiry. All intervals follow from it; with the default
-/// expiry they are the defaults.
+/// The options of a worker with leases of this expiry. All intervals follow from it, up to those of the
+/// shortest expiry; with the default expiry they are the defaults.
 pub(super) fn options(expiry: Duration, duty: Duty) -> WorkerOptions {
     let usual = WorkerOptions { duties: vec![duty], ..WorkerOptions::default() };
     if expiry == usual.duty_leases.expiry {
         return usual;
     }
+    let every = interval(expiry);
     WorkerOptions {
         lease: expiry,
-        heartbeat_every: expiry / 5,
-        sweep_every: expiry / 5,
-        duty_leases: LeaseTiming { heartbeat: expiry / 5, expiry },
+        heartbeat_every: every,
+        sweep_every: every,
+        duty_leases: LeaseTiming { heartbeat: every, expiry },
         ..usual
     }
+}
+
+fn interval(expiry: Duration) -> Duration {
+    if expiry == NEVER { SHORT / 5 } else { expiry / 5 }
 }
 
 /// Whether this program is such a process. If so, its work is done when this returns.
@@ -119,7 +125,7 @@ pub(super) async fn work_if_asked() -> bool {
         hand_on.send_replace(context.fence().cloned());
         async {}
     };
-    let duty = Duty::new(DUTY, expiry / 5, run).expect("a valid name");
+    let duty = Duty::new(DUTY, interval(expiry), run).expect("a valid name");
     let handlers = Handlers::new(()).handle(idle);
     let mut worker =
         Worker::start(open(&url).await, handlers, options(expiry, duty)).await.expect("the worker starts");
@@ -133,13 +139,22 @@ pub(super) async fn work_if_asked() -> bool {
     true
 }
 
-/// Writes under the last passed fence. After a refusal it waits until the process leads again.
+/// Writes under the last passed fence. After a refusal it waits until the process leads again. Before the
+/// first write under a new fence it writes once more under the one before it, so that each lost term ends
+/// with a refusal, also where the process leads again at once.
 async fn write_under_last_fence(mut ledger: Ledger, led: watch::Sender<Option<LeaseFence>>) {
     let mut pace = tokio::time::interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before: Option<LeaseFence> = None;
     loop {
         pace.tick().await;
         let fence = led.borrow().clone();
+        if let (Some(before), Some(fence)) = (&before, &fence)
+            && before != fence
+        {
+            ledger.write(before).await;
+        }
+        before = fence.clone().or(before);
         if let Some(fence) = fence
             && !ledger.write(&fence).await
         {

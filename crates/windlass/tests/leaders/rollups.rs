@@ -76,7 +76,7 @@ async fn until(is_it: impl AsyncFn() -> bool) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, asking).await.expect("expected it within a minute");
+    tokio::time::timeout(PATIENCE, asking).await.expect("expected it within the limit of all waits");
 }
 
 /// Whether this program is such a process, which does no maintenance. If so, its work is done when this

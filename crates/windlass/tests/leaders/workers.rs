@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use windlass::types::clock::Timestamp;
 use windlass::types::engine::Engine;
 use windlass::types::lease::StoredLease;
 
@@ -11,7 +12,7 @@ use super::place::{Place, open};
 use super::process::{DUTY, Process};
 
 /// The limit of all waits.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 /// The interval of polling for the leader.
 const POLL_EVERY: Duration = Duration::from_millis(5);
 /// The number of processes: one leads, and the others stand by.
@@ -34,6 +35,8 @@ pub(super) struct Leader {
     pub(super) fence: i64,
     /// How many leaders had stopped sending heartbeats by then.
     pub(super) takeovers: u64,
+    /// When its term began, by the store's clock.
+    pub(super) since: Timestamp,
 }
 
 impl Workers {
@@ -49,6 +52,18 @@ impl Workers {
         workers
     }
 
+    /// Ends all processes, and starts others with leases of another expiry on the same server.
+    pub(super) async fn restart(self, expiry: Duration) -> Self {
+        let Self { ledger, engine, mut processes, url, _place, .. } = self;
+        // They release their leases: no lease is left of a process that is not one of ours.
+        processes.iter_mut().for_each(Process::ask_to_end);
+        let end = move || processes.into_iter().for_each(Process::wait);
+        tokio::task::spawn_blocking(end).await.expect("the processes end cleanly");
+        let mut workers = Self { expiry, ledger, engine, processes: Vec::new(), url, _place };
+        workers.fill_up().await;
+        workers
+    }
+
     async fn add(&mut self) {
         let (url, expiry) = (self.url.clone(), self.expiry);
         let started = tokio::task::spawn_blocking(move || Process::start(&url, expiry)).await;
@@ -57,7 +72,7 @@ impl Workers {
 
     /// Starts processes until their number is the initial one again, and they know of each other.
     pub(super) async fn fill_up(&mut self) {
-        if self.processes.len() < PROCESSES {
+        while self.processes.len() < PROCESSES {
             self.add().await;
             self.learn_of_each_other().await;
         }
@@ -67,7 +82,8 @@ impl Workers {
     async fn learn_of_each_other(&self) {
         let pids: Vec<_> = self.processes.iter().map(Process::pid).collect();
         let beats = async || {
-            let workers = self.engine.workers().await.expect("the server is up");
+            // On a busy machine a call may time out; the next one is tried.
+            let workers = self.engine.workers().await.ok()?;
             let of =
                 |pid: &u32| workers.iter().filter(|seen| seen.card.pid == *pid).map(|seen| seen.beats).max();
             pids.iter().map(of).collect::<Option<Vec<_>>>()
@@ -88,11 +104,11 @@ impl Workers {
                 tokio::time::sleep(POLL_EVERY).await;
             }
         };
-        tokio::time::timeout(PATIENCE, asking).await.expect("expected it within a minute")
+        tokio::time::timeout(PATIENCE, asking).await.expect("expected it within the limit of all waits")
     }
 
-    async fn lease(&self) -> Option<StoredLease> {
-        let read = self.engine.leases().await.expect("the server is up");
+    pub(super) async fn lease(&self) -> Option<StoredLease> {
+        let read = self.engine.leases().await.ok()?;
         read.leases.into_iter().find(|lease| lease.duty.as_str() == DUTY)
     }
 
@@ -100,9 +116,10 @@ impl Workers {
     pub(super) async fn leader_after(&self, fence: i64) -> Leader {
         self.until(async || {
             let lease = self.lease().await.filter(|lease| lease.term.fence > fence)?;
-            let workers = self.engine.workers().await.expect("the server is up");
+            let workers = self.engine.workers().await.ok()?;
             let holder = workers.iter().find(|seen| Some(seen.card.id) == lease.holder)?;
-            Some(Leader { pid: holder.card.pid, fence: lease.term.fence, takeovers: lease.takeovers })
+            let (pid, fence) = (holder.card.pid, lease.term.fence);
+            Some(Leader { pid, fence, takeovers: lease.takeovers, since: lease.since })
         })
         .await
     }
@@ -115,11 +132,6 @@ impl Workers {
     pub(super) async fn next_after(&self, last: Leader) -> (Leader, Duration) {
         let start = Instant::now();
         (self.leader_after(last.fence).await, start.elapsed())
-    }
-
-    /// Measures how long it takes until another process leads.
-    pub(super) async fn time_to_next(&self, last: Leader) -> Duration {
-        self.next_after(last).await.1
     }
 
     pub(super) fn process(&mut self, pid: u32) -> &mut Process {

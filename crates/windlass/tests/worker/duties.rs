@@ -202,25 +202,52 @@ async fn a_duty_that_panics_is_done_again_at_its_next_time() {
 #[tokio::test]
 async fn a_handler_that_blocks_the_runtime_costs_no_lease() {
     let (sender, mut ran) = mpsc::unbounded_channel();
-    let bench = Bench::with(with(totals("first", &sender))).await;
+    let engine = crate::fresh_engine();
+    let timing = LeaseTiming { expiry: PATIENCE, ..TIMING };
+    let options = WorkerOptions { duty_leases: timing, ..with(totals("first", &sender)) };
+    let bench = Bench::on(Arc::clone(&engine), options).await;
     let (_, fence) = next(&mut ran).await;
-    // may sleep: this is how long the runtime is blocked, which is longer than an expiry.
-    std::thread::sleep(TIMING.expiry + TIMING.expiry / 2);
+    let before = lease(&engine).await.expect("the lease is known").heartbeat;
+    block_runtime_until(engine, move |engine| {
+        Box::pin(async move {
+            let held = lease(&engine).await.expect("the lease is known");
+            held.heartbeat >= before.plus(timing.heartbeat * 5)
+        })
+    });
     let after = lease(&bench.engine).await.expect("the lease is known");
     assert_eq!((Some(after.term.fence), after.takeovers), (fence, 0));
 }
 
-/// If heartbeats were sent on the runtime of the handlers, at most one would be stored by the time the
-/// workers are read.
+/// If heartbeats were sent on the runtime of the handlers, none would be stored while it is blocked.
 #[tokio::test]
 async fn a_handler_that_blocks_the_runtime_holds_up_no_heartbeat() {
     let bench = Bench::with(WorkerOptions { heartbeat_every: SOON, ..WorkerOptions::default() }).await;
-    let beats = async || bench.engine.workers().await.expect("the store is up")[0].beats;
-    let before = beats().await;
-    // may sleep: this is how long the runtime is blocked.
-    std::thread::sleep(SOON * 20);
-    let after = beats().await;
-    assert!(after >= before + 5, "{before} heartbeats before, {after} after");
+    let before = bench.engine.workers().await.expect("the store is up")[0].beats;
+    block_runtime_until(Arc::clone(&bench.engine), move |engine| {
+        Box::pin(async move { engine.workers().await.expect("the store is up")[0].beats >= before + 5 })
+    });
+}
+
+type Checking = std::pin::Pin<Box<dyn Future<Output = bool>>>;
+
+/// Blocks the runtime of the test, as a handler could, until the store satisfies a condition. Another thread
+/// reads the store.
+fn block_runtime_until(
+    engine: Arc<dyn Engine>,
+    is_it: impl Fn(Arc<dyn Engine>) -> Checking + Send + 'static,
+) {
+    let looking = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let look = async {
+            while !is_it(Arc::clone(&engine)).await {
+                // may sleep: no notification reports a heartbeat.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, look).await.is_ok() })
+    });
+    let happened = looking.join().expect("the store is up");
+    assert!(happened, "expected heartbeats while the runtime is blocked");
 }
 
 #[tokio::test]
@@ -288,6 +315,15 @@ async fn a_worker_without_maintenance_does_no_duties() {
 
 /// A worker that claims a job and sends no heartbeat afterwards.
 async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
+    loop {
+        // On a busy machine, another worker may notice its silence before it has claimed the job.
+        if let Some(dead) = claim_and_die(engine, lease).await {
+            return dead;
+        }
+    }
+}
+
+async fn claim_and_die(engine: &Arc<dyn Engine>, lease: Duration) -> Option<WorkerId> {
     let id = WorkerId::from_random(u128::from(fastrand::u64(..)));
     let card = WorkerCard {
         id,
@@ -312,10 +348,12 @@ async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
     };
     engine.register(card).await.expect("its identity is new");
     match engine.claim(request).await.expect("the store is up") {
-        ClaimAnswer::Claimed { jobs, .. } => assert_eq!(jobs.len(), 1),
-        ClaimAnswer::WorkerDead => panic!("the worker was just registered"),
+        ClaimAnswer::Claimed { jobs, .. } => {
+            assert_eq!(jobs.len(), 1);
+            Some(id)
+        }
+        ClaimAnswer::WorkerDead => None,
     }
-    id
 }
 
 #[tokio::test]

@@ -228,7 +228,6 @@ async fn a_fast_limit_is_used_to_the_full() {
     }
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(900), "expected no run faster than the limit, took {took:?}");
-    assert!(took < Duration::from_secs(60), "expected no needless wait, took {took:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The rollups that a worker leaves in its store.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass::duties::DutyMode;
 use windlass::rollups::{ReportRequest, Since, Tally};
@@ -50,8 +50,9 @@ async fn roll_up_once(engine: &Arc<dyn Engine>) -> bool {
 #[tokio::test]
 async fn what_ran_is_in_the_rollups_after_a_clean_stop_with_how_long_it_waited_and_ran() {
     let mut bench = Bench::start().await;
+    let began = Instant::now();
     let mut done = Vec::new();
-    for act in [Act::Succeed, Act::Succeed, Act::FailTimes(1), Act::Sleep { millis: 300 }] {
+    for act in [Act::Succeed, Act::Succeed, Act::FailTimes(1)] {
         done.push(bench.put(act).await);
     }
     let dead = bench.put(Act::Die).await;
@@ -59,16 +60,22 @@ async fn what_ran_is_in_the_rollups_after_a_clean_stop_with_how_long_it_waited_a
         bench.until(id, Phase::Succeeded).await;
     }
     bench.until(dead, Phase::Dead).await;
+    let all_short = began.elapsed();
+    let sleeper = bench.put(Act::Sleep { millis: 300 }).await;
+    bench.until(sleeper, Phase::Succeeded).await;
     bench.worker.stop().await;
+    let all = began.elapsed();
     let tally = rolled_up(&bench.client).await;
     let counts = (tally.enqueued, tally.started, tally.succeeded, tally.retried, tally.dead, tally.cancelled);
     assert_eq!(counts, (5, 6, 4, 1, 1, 0));
     assert_eq!((tally.waits.count(), tally.runs.count()), (6, 6));
     let longest = tally.runs.quantile(1.0).expect("there are runs");
-    assert!((Duration::from_millis(260)..PATIENCE).contains(&longest), "{longest:?}");
+    // No run and no wait lasted longer than the time around it. The factor is for the width of a bucket.
+    assert!((Duration::from_millis(260)..all * 2).contains(&longest), "{longest:?} within {all:?}");
     let usual = tally.runs.quantile(0.5).expect("there are runs");
-    assert!(usual < Duration::from_millis(250), "{usual:?}");
-    assert!(tally.waits.quantile(1.0).expect("there are waits") < PATIENCE);
+    assert!(usual < all_short * 2, "{usual:?} within {all_short:?}");
+    let waited = tally.waits.quantile(1.0).expect("there are waits");
+    assert!(waited < all * 2, "{waited:?} within {all:?}");
 }
 
 #[tokio::test]

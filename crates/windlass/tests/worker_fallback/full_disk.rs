@@ -1,7 +1,6 @@
 //! The disk of the spool is full. While the store is available, workers and consumers start and work.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::dequeue::{Consumer, Next};
@@ -89,7 +88,7 @@ async fn a_consumer_starts_while_the_disk_of_its_spool_is_full() {
     let consumer =
         Consumer::start(engine.clone(), vec![spec_of::<Note>().unwrap()], options()).await.unwrap();
     consumer.client().enqueue(Note { number: 1 }).await.unwrap();
-    let Next::Job(held) = consumer.next_within(Duration::from_secs(20)).await else {
+    let Next::Job(held) = consumer.next_within(crate::place::PATIENCE).await else {
         panic!("expected a job")
     };
     held.succeed().await.unwrap();

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::dequeue::{Consumer, Next};
@@ -12,7 +11,9 @@ use windlass::types::fallback::Side;
 use windlass::types::spool::Spool;
 use windlass::{Client, Context, EnqueueOutcome, Handlers, JobType, State, Stopped, Worker, spec_of};
 
-use crate::place::{Primary, memory, options, sqlite, status, totals, until, until_away, until_back};
+use crate::place::{
+    PATIENCE, Primary, memory, options, sqlite, status, totals, until, until_away, until_back,
+};
 
 /// How often the server becomes unavailable under load: killed and cut off in turn.
 const ROUNDS: u64 = 4;
@@ -143,9 +144,7 @@ async fn a_consumer_gets_jobs_of_the_spool_and_of_the_store() {
     let consumer = Consumer::start(engine.clone(), types, options()).await.unwrap();
     let pull = async |number: usize| {
         consumer.client().enqueue(Count { number }).await.unwrap();
-        let Next::Job(held) = consumer.next_within(Duration::from_secs(20)).await else {
-            panic!("expected a job")
-        };
+        let Next::Job(held) = consumer.next_within(PATIENCE).await else { panic!("expected a job") };
         assert_eq!(held.payload::<Count>().unwrap().number, number);
         held.succeed().await.unwrap();
     };
@@ -157,6 +156,6 @@ async fn a_consumer_gets_jobs_of_the_spool_and_of_the_store() {
     until_back(&engine).await;
     pull(2).await;
     consumer.request_drain();
-    assert!(matches!(consumer.next_within(Duration::from_secs(20)).await, Next::Drained));
+    assert!(matches!(consumer.next_within(PATIENCE).await, Next::Drained));
     assert_eq!(consumer.stop().await, Stopped::Clean);
 }

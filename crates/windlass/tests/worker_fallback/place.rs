@@ -17,7 +17,7 @@ use windlass_servers::proxy::Proxy;
 use windlass_servers::{postgres, redis};
 
 /// A limit that no test reaches.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A server that loses nothing when it is killed, behind a proxy that can cut it off.
 pub(crate) struct Primary {
@@ -124,7 +124,8 @@ pub(crate) fn quick() -> FallbackOptions {
         ..SwitchRules::default()
     };
     FallbackOptions {
-        check_timeout: Duration::from_secs(1),
+        // Longer than a busy machine delays an answer: a check without an answer counts as a failure.
+        check_timeout: Duration::from_secs(5),
         check_every: Duration::from_millis(20),
         adopt_after: Duration::from_millis(500),
         rules,
@@ -142,7 +143,8 @@ pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spool> {
 
 pub(crate) fn options() -> WorkerOptions {
     WorkerOptions {
-        lease: Duration::from_secs(2),
+        // A busy machine sends heartbeats in time for this lease.
+        lease: Duration::from_secs(10),
         heartbeat_every: Duration::from_millis(500),
         sweep_every: Duration::from_millis(200),
         ..WorkerOptions::default()

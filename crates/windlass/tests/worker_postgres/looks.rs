@@ -107,7 +107,8 @@ async fn a_queue_that_another_process_gives_a_type_is_looked_at_as_before() {
 #[tokio::test]
 async fn a_look_that_got_no_answer_is_soon_followed_by_another() {
     let server = Server::start(&Options { fsync: false, ..Options::default() }).expect("the server starts");
-    let answer_within = Duration::from_secs(1);
+    // A busy machine answers sooner than that when the server is not frozen.
+    let answer_within = Duration::from_secs(4);
     let mut bench = worker_at(&server.url(), "windlass", answer_within).await;
     server.freeze().expect("the server exists");
     // The scan that is under way times out before the second of these calls, as they do.

@@ -13,11 +13,8 @@ use windlass_servers::postgres::Session;
 use crate::bench::{Act, Bench};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// How long an idle worker may take from a commit to the start of the handler.
-const PICKED_UP_WITHIN: Duration = Duration::from_millis(10);
-/// The number of measured commits. The median counts: a busy machine delays some, and a single one may be
-/// quick by chance.
-const COMMITS: usize = 31;
+/// The number of commits. What wakes the worker for the first must also wake it for the next ones.
+const COMMITS: usize = 10;
 
 fn put(schema: &str) -> String {
     format!(r#"BEGIN; SELECT {schema}.enqueue('act', '"Succeed"');"#)
@@ -62,54 +59,22 @@ async fn until_idle(psql: &mut Session, schema: &str) {
     }
 }
 
-/// Measures from the commit request of a program until the handler starts: this includes the commit itself.
-async fn commit_to_start(psql: &mut Session, schema: &str, bench: &mut Bench) -> Duration {
-    let id = JobId(psql.run(&put(schema)).expect("the job is accepted").parse().expect("a number"));
-    let start = Instant::now();
-    psql.send("COMMIT;").expect("psql reads");
-    assert_eq!(bench.started().await, (id, 1));
-    let took = start.elapsed();
-    bench.until(id, Phase::Succeeded).await;
-    took
-}
-
-/// Measures a statement of `psql` that keeps a processor busy for about as long as a pickup takes.
-fn statement_alone(psql: &mut Session) -> Duration {
-    let start = Instant::now();
-    psql.run("SELECT count(*) FROM generate_series(1, 20000);").expect("the statement runs");
-    start.elapsed()
-}
-
-/// The factor by which the average exceeds the best time.
-fn delayed_by(took: &[Duration]) -> f64 {
-    let best = took.iter().min().expect("there are measurements");
-    let all: Duration = took.iter().sum();
-    all.as_secs_f64() / (took.len() as f64 * best.as_secs_f64())
-}
-
-fn median(mut took: Vec<Duration>) -> Duration {
-    took.sort_unstable();
-    took[took.len() / 2]
-}
-
-/// A machine that is busy with something else delays everything. The limit of 10 ms is therefore multiplied
-/// by the factor by which a single statement takes longer on average than at its best. The two are measured
-/// alternately.
+/// Neither the worker nor its engine looks for jobs within an hour, so the notification of the commit has
+/// brought them.
 #[tokio::test]
-async fn what_psql_rolls_back_leaves_nothing_and_what_it_commits_is_picked_up_within_10_ms() {
+async fn what_psql_rolls_back_leaves_nothing_and_what_it_commits_is_picked_up_without_a_poll() {
     let schema = crate::fresh_schema();
     let mut bench = worker_without_polls(&schema).await;
     let mut psql = Session::start(&crate::url()).expect("psql starts");
     psql.run(&put(&schema)).expect("the job is accepted");
     psql.run("ROLLBACK;").expect("the transaction is rolled back");
-    let (mut picked_up, mut alone) = (Vec::new(), Vec::new());
     for _ in 0..COMMITS {
         until_idle(&mut psql, &schema).await;
-        alone.push(statement_alone(&mut psql));
-        picked_up.push(commit_to_start(&mut psql, &schema, &mut bench).await);
+        let id = psql.run(&put(&schema)).expect("the job is accepted").parse().expect("a number");
+        psql.send("COMMIT;").expect("psql reads");
+        assert_eq!(bench.started().await, (JobId(id), 1));
+        bench.until(JobId(id), Phase::Succeeded).await;
     }
-    let (usual, within) = (median(picked_up), PICKED_UP_WITHIN.mul_f64(delayed_by(&alone)));
-    assert!(usual <= within, "picked up within {usual:?}, expected {within:?}; statements alone {alone:?}");
     let request = ListRequest { limit: 500, ..ListRequest::default() };
     let known = bench.engine.list(request).await.expect("the server is up").len();
     assert_eq!(known, COMMITS, "the rolled back job is not stored");

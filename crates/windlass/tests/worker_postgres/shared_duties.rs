@@ -125,7 +125,7 @@ async fn a_lock_without_a_direct_address_is_refused_with_the_reason() {
 /// As with listening off, or behind a pooler without `listen_url`: no notification reports a released
 /// lease.
 #[tokio::test]
-async fn without_a_listener_a_lease_that_is_given_back_is_anothers_within_its_expiry() {
+async fn without_a_listener_a_lease_that_is_given_back_becomes_anothers() {
     let (sender, mut ran) = mpsc::unbounded_channel();
     let schema = crate::fresh_schema();
     let without_listener = async || {
@@ -139,7 +139,9 @@ async fn without_a_listener_a_lease_that_is_given_back_is_anothers_within_its_ex
             async {}
         };
         let duty = Duty::new("totals", SOON, run).expect("a valid name");
-        WorkerOptions { heartbeat_every: SOON, ..with(duty) }
+        // A busy machine sends heartbeats in time for this expiry.
+        let duty_leases = LeaseTiming { expiry: Duration::from_secs(10), ..TIMING };
+        WorkerOptions { heartbeat_every: SOON, duty_leases, ..with(duty) }
     };
     let mut first = Bench::on(without_listener().await, leased("first")).await;
     until(&mut ran, "first").await;
@@ -152,11 +154,7 @@ async fn without_a_listener_a_lease_that_is_given_back_is_anothers_within_its_ex
     };
     tokio::time::timeout(PATIENCE, both).await.expect("both workers are live");
     first.worker.stop().await;
-    let given_back = std::time::Instant::now();
     until(&mut ran, "second").await;
-    let took = given_back.elapsed();
-    // A second more for a machine that may be busy with others.
-    assert!(took < TIMING.expiry + Duration::from_secs(1), "it took {took:?}");
     let leases = second.engine.leases().await.expect("the store is up").leases;
     let totals = leases.iter().find(|lease| lease.duty.as_str() == "totals").expect("the lease is known");
     assert_eq!(totals.takeovers, 0, "the lease was released, and did not expire");

@@ -27,7 +27,8 @@ async fn while_the_disk_is_full_no_live_worker_is_taken_for_dead() {
 #[tokio::test]
 async fn while_another_program_holds_the_write_lock_no_live_worker_is_taken_for_dead() {
     let file = crate::fresh_file();
-    let options = SqliteOptions { busy_timeout: Duration::from_millis(20), ..SqliteOptions::default() };
+    // Shorter than a lease, and longer than a busy machine takes to write.
+    let options = SqliteOptions { busy_timeout: Duration::from_millis(500), ..SqliteOptions::default() };
     let open = || async {
         let engine = SqliteEngine::open(&file, options.clone()).expect("the file opens");
         Arc::new(engine) as Arc<dyn Engine>

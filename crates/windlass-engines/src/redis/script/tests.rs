@@ -182,6 +182,14 @@ async fn commands_seen(connection: &mut redis::aio::MultiplexedConnection) -> BT
     names.map(str::to_uppercase).collect()
 }
 
+/// Opens a connection that also waits for a busy machine.
+async fn connect(client: &redis::Client) -> redis::aio::MultiplexedConnection {
+    let patience = Some(std::time::Duration::from_secs(120));
+    let config = redis::AsyncConnectionConfig::new();
+    let config = config.set_connection_timeout(patience).set_response_timeout(patience);
+    client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+}
+
 #[tokio::test]
 async fn with_the_scripts_of_an_older_server_everything_is_done_by_commands_that_it_has() {
     let known = known();
@@ -189,7 +197,7 @@ async fn with_the_scripts_of_an_older_server_everything_is_done_by_commands_that
         windlass_servers::redis::Server::start(&windlass_servers::redis::Options::default()).unwrap();
     crate::redis::damage::do_everything(&server.url(), 6).await;
     let client = redis::Client::open(server.url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&client).await;
     // Our own connection sends its name before its first command, and the code that starts a server pings it
     // and quits.
     let is_ours = |name: &String| name.starts_with("CLIENT") || name == "QUIT";
@@ -214,7 +222,7 @@ async fn no_connection_of_an_engine_tells_its_name_by_a_command_that_older_serve
     let info = redis::IntoConnectionInfo::into_connection_info(server.url()).unwrap();
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     let client = redis::Client::open(info.set_redis_settings(settings)).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&client).await;
     let seen = commands_seen(&mut connection).await;
     assert!(!seen.iter().any(|name| name.starts_with("CLIENT") || name.starts_with("HELLO")), "{seen:?}");
     drop(engine);
@@ -224,7 +232,7 @@ async fn no_connection_of_an_engine_tells_its_name_by_a_command_that_older_serve
 async fn the_server_takes_every_script() {
     let url = windlass_servers::shared::redis_url().expect("a Redis server");
     let client = redis::Client::open(url).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&client).await;
     // In the form for this server, and in the form for an older one.
     for major in [7, 6] {
         for (name, script) in Scripts::for_server(major).all() {
