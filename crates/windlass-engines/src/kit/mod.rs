@@ -1,6 +1,8 @@
 //! What engines do alike: the limits of a request, the rarer options of a job, and JSON in their columns.
 
 mod batch;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod counted;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod job_options;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
@@ -10,6 +12,10 @@ mod json;
 mod on_store;
 
 pub(crate) use batch::check_batch_size;
+#[cfg(feature = "sqlite")]
+pub(crate) use counted::MINUTE;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use counted::{CountedState, MERGE_AFTER, Total, minute_of};
 #[cfg(feature = "redis")]
 pub(crate) use job_options::Columns;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]

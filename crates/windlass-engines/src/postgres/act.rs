@@ -19,13 +19,13 @@ use super::Store;
 use super::apply::{Live, Moved};
 use super::claim_cursor::{FIRST, Position, before};
 use super::conn::Tx;
-use super::counts::{CountedState, Deltas};
+use super::counts::Deltas;
 use super::gate_cursor::LetThrough;
 use super::row::{CANCELLED, SUCCEEDED};
 use super::settle::storable;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, int4, number, small_number, text};
-use crate::kit::to_json;
+use crate::kit::{CountedState, to_json};
 
 /// Acts on one job.
 impl Store {

@@ -26,7 +26,7 @@ use windlass_core::worker::WorkerId;
 use super::Store;
 use super::claim_cursor::{self, before};
 use super::conn::Tx;
-use super::counts::{CountedState, Deltas, Total};
+use super::counts::Deltas;
 use super::key::{LockedKeys, TypeKey};
 use super::ordering_keys::Marked;
 use super::row::{CANCELLED, SUCCEEDED, counters, gate};
@@ -37,7 +37,7 @@ use super::value::{
     small_numbers, texts, uuids,
 };
 
-use crate::kit::{JobOptions, to_json};
+use crate::kit::{CountedState, JobOptions, Total, to_json};
 use columns::{AttemptColumns, Common, ended_at};
 
 /// Each time the attempts of a job reach a multiple of this number, the old ones are deleted.

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant as Moment};
 
 use tokio_postgres::Row;
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
-use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
 use windlass_core::error::EngineError;
 use windlass_core::names::{QueueName, TypeName};
@@ -20,12 +19,7 @@ use super::conn::Tx;
 use super::sql::Statement;
 use super::store_error::StoreResult;
 use super::value::{Instant, Param, instant, number, numbers, small_numbers, text, texts};
-
-const MINUTE: i64 = 60_000_000;
-
-/// Minutes older than this are merged into one. Not sooner, so that a clock that steps back a little still
-/// finds its minutes.
-const MERGE_AFTER: Duration = Duration::from_secs(60 * 60);
+use crate::kit::{CountedState, MERGE_AFTER, Total, minute_of};
 
 /// How many changes are rolled up at once, and how many times in one run.
 const ROLL_UP_MAX: i64 = 20_000;
@@ -33,40 +27,6 @@ const ROLL_UP_TIMES: u32 = 20;
 
 /// While a queue is far from full, its cached depth may be this old.
 const DEPTH_GOOD_FOR: Duration = Duration::from_secs(1);
-
-/// The state of a job, as far as counts distinguish it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CountedState {
-    /// Not stored yet, or ended.
-    Outside,
-    /// Waiting without a gate.
-    Waiting(Timestamp),
-    /// Waiting behind a gate.
-    Parked,
-    /// Running.
-    Running,
-    /// In the dead-letter queue.
-    Dead,
-}
-
-impl CountedState {
-    /// The state of a waiting job.
-    pub(super) fn waiting(due: Timestamp, has_gate: bool) -> Self {
-        if has_gate { Self::Parked } else { Self::Waiting(due) }
-    }
-}
-
-/// The totals over the life of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Total {
-    Enqueued,
-    Succeeded,
-    Retried,
-    Dead,
-    /// A dead job was started over.
-    Undead,
-    Cancelled,
-}
 
 /// The columns of `count_deltas` that hold counts, in the order of `add_counts`.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +63,7 @@ impl Deltas {
             Total::Succeeded => (Column::Succeeded, 1),
             Total::Retried => (Column::Retried, 1),
             Total::Dead => (Column::Dead, 1),
-            Total::Undead => {
+            Total::StartedOver => {
                 self.bump(kind, None, Column::StartedOver, 1);
                 (Column::Dead, -1)
             }
@@ -308,10 +268,6 @@ fn read_status(row: &Row, queue: &QueueEntry) -> StoreResult<QueueStatus> {
         },
         oldest_ready: oldest,
     })
-}
-
-fn minute_of(instant: Timestamp) -> i64 {
-    instant.as_micros().div_euclid(MINUTE)
 }
 
 /// A count of rows as the engine interface returns it; never below zero.

@@ -23,7 +23,7 @@ use super::Store;
 use super::catalogue::Catalogue;
 use super::counts::Depths;
 use super::fairness_keys::NewLines;
-use super::store_error::{StoreError, StoreResult};
+use super::store_error::{StoreError, StoreResult, despite_deadlocks};
 use super::value::{
     Bits, Instant, Param, flag, instant, instants, levels, maybe, micros, number, numbers, small_numbers,
     text, texts, uuid,
@@ -32,10 +32,6 @@ use crate::kit::{JobOptions, check_batch_size, to_json};
 
 /// How often a request is judged again because queues or types changed meanwhile.
 const JUDGED_MAX: u32 = 10;
-
-/// How often a request is tried again because it and another transaction formed a deadlock, and the server
-/// ended ours.
-const DEADLOCKS_MAX: u32 = 5;
 
 /// Jobs of a request that the server refuses, by position.
 pub(super) type Unstorable = BTreeMap<usize, Refusal>;
@@ -107,15 +103,7 @@ impl Store {
         request: &EnqueueRequest,
         unstorable: &Unstorable,
     ) -> StoreResult<Tried> {
-        for _ in 0..DEADLOCKS_MAX {
-            match self.try_enqueue(request, unstorable).await {
-                Err(fault) if fault.is_deadlock() => {
-                    tracing::debug!(?fault, "an enqueue ended in a deadlock; trying again")
-                }
-                tried => return tried,
-            }
-        }
-        self.try_enqueue(request, unstorable).await
+        despite_deadlocks("an enqueue", || self.try_enqueue(request, unstorable)).await
     }
 
     async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> StoreResult<Tried> {

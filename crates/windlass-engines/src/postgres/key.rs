@@ -13,14 +13,14 @@ use windlass_core::names::{OrderingKey, TypeName};
 use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
-use super::counts::{CountedState, Deltas, Depths, Total};
+use super::counts::{Deltas, Depths};
 use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::ordering_keys::Marked;
 use super::store_error::StoreResult;
 use super::value::{
     Bits, Instant, Param, instant, instants, maybe, number, numbers, small_number, text, texts, uuid,
 };
-use crate::kit::{JobOptions, to_json};
+use crate::kit::{CountedState, JobOptions, Total, to_json};
 
 /// A key within its type.
 pub(super) type TypeKey = (String, String);

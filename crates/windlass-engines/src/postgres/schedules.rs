@@ -20,15 +20,14 @@ use super::Store;
 use super::apply::Moved;
 use super::conn::Tx;
 use super::inside::{answered, written};
-use super::store_error::StoreResult;
+use super::store_error::{StoreResult, despite_deadlocks};
 use super::value::{Bits, Instant, instant, instants, int4, maybe, numbers, small_number, text, texts, uuid};
-
-/// How often changes are tried again because they and another transaction formed a deadlock, and the server
-/// ended ours.
-const DEADLOCKS_MAX: u32 = 5;
 
 /// Schedules when they were locked: version, and last job.
 type Standing = HashMap<String, (u64, Option<i64>)>;
+
+/// What ends in a deadlock, for the log.
+const CHANGING: &str = "changing schedules";
 
 impl Store {
     pub(super) async fn schedules(&self, which: WhichSchedules) -> StoreResult<SchedulesRead> {
@@ -78,7 +77,7 @@ impl Store {
         &self,
         changes: Vec<ScheduleChange>,
     ) -> StoreResult<Vec<ScheduleChanged>> {
-        match self.change_despite_deadlocks(&changes).await {
+        match despite_deadlocks(CHANGING, || self.try_to_change(&changes)).await {
             Err(fault) if fault.is_about_data() => {
                 let why = format!("the store refused its row: {}", EngineError::from(fault));
                 self.change_one_by_one(changes, &why).await
@@ -96,34 +95,23 @@ impl Store {
     ) -> StoreResult<Vec<ScheduleChanged>> {
         let mut answers = Vec::with_capacity(changes.len());
         for change in changes {
-            let answer = match self.change_despite_deadlocks(std::slice::from_ref(&change)).await {
-                Err(fault) if fault.is_about_data() && !change.jobs.is_empty() => {
-                    let refused = refusals(change.jobs.len(), why);
-                    let to = change.kept(&refused, self.estimated_now()).map(Box::new);
-                    let bare = ScheduleChange { to, jobs: Vec::new(), ticks: Vec::new(), ..change };
-                    let changed = self.change_despite_deadlocks(&[bare]).await?;
-                    changed.into_iter().map(|changed| with_answers(changed, &refused)).collect()
-                }
-                changed => changed?,
-            };
+            let answer =
+                match despite_deadlocks(CHANGING, || self.try_to_change(std::slice::from_ref(&change))).await
+                {
+                    Err(fault) if fault.is_about_data() && !change.jobs.is_empty() => {
+                        let refused = refusals(change.jobs.len(), why);
+                        let to = change.kept(&refused, self.estimated_now()).map(Box::new);
+                        let bare = ScheduleChange { to, jobs: Vec::new(), ticks: Vec::new(), ..change };
+                        let changed =
+                            despite_deadlocks(CHANGING, || self.try_to_change(std::slice::from_ref(&bare)))
+                                .await?;
+                        changed.into_iter().map(|changed| with_answers(changed, &refused)).collect()
+                    }
+                    changed => changed?,
+                };
             answers.extend(answer);
         }
         Ok(answers)
-    }
-
-    async fn change_despite_deadlocks(
-        &self,
-        changes: &[ScheduleChange],
-    ) -> StoreResult<Vec<ScheduleChanged>> {
-        for _ in 0..DEADLOCKS_MAX {
-            match self.try_to_change(changes).await {
-                Err(fault) if fault.is_deadlock() => {
-                    tracing::debug!(?fault, "changing schedules ended in a deadlock; trying again");
-                }
-                changed => return changed,
-            }
-        }
-        self.try_to_change(changes).await
     }
 
     async fn try_to_change(&self, changes: &[ScheduleChange]) -> StoreResult<Vec<ScheduleChanged>> {

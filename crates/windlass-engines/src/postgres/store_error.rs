@@ -11,6 +11,27 @@ use super::tls;
 /// The result of one step against the server.
 pub(super) type StoreResult<T> = Result<T, StoreError>;
 
+/// How often a step is tried again because it and another transaction formed a deadlock, and the server ended
+/// ours.
+const DEADLOCKS_MAX: u32 = 5;
+
+/// Repeats a step that ends in a deadlock. Our own transactions lock in one order; those of applications need
+/// not. The server has rolled back the ended try, and the next one waits behind the transaction that went on.
+pub(super) async fn despite_deadlocks<T, F>(what: &str, step: impl Fn() -> F) -> StoreResult<T>
+where
+    F: Future<Output = StoreResult<T>>,
+{
+    for _ in 0..DEADLOCKS_MAX {
+        match step().await {
+            Err(error) if error.is_deadlock() => {
+                tracing::debug!(?error, "{what} ended in a deadlock; trying again")
+            }
+            done => return done,
+        }
+    }
+    step().await
+}
+
 /// Why a step failed.
 pub(super) enum StoreError {
     /// The server refused. All writes of the statement or its transaction are undone.

@@ -24,16 +24,13 @@ use windlass_core::triggers::{
 
 use super::apply::Live;
 use super::conn::Tx;
-use super::store_error::{StoreError, StoreResult};
+use super::store_error::{StoreError, StoreResult, despite_deadlocks};
 use super::value::{
     Instant, flag, flags, instant, int4, maybe, micros, number, numbers, small_number, text, texts,
 };
 use super::{PostgresEngine, Store};
 use crate::kit::on_store;
 
-/// How often an evaluation is repeated because it and another transaction formed a deadlock, and the server
-/// ended ours.
-const DEADLOCKS_MAX: u32 = 5;
 /// One evaluation removes at most this number of marks. There are more only if the trigger was not
 /// evaluated for long.
 const MARKS_AT_ONCE: usize = 100_000;
@@ -250,25 +247,16 @@ impl Store {
     }
 
     async fn fire_trigger(&self, firing: &TriggerFiring) -> StoreResult<TriggerFired> {
-        for _ in 0..DEADLOCKS_MAX {
-            match self.try_to_fire(firing, None).await {
-                Err(fault) if fault.is_deadlock() => {
-                    tracing::debug!(
-                        ?fault,
-                        "evaluating a completion trigger ended in a deadlock; trying again"
-                    );
-                }
-                // A check or a trigger that a user has added to our tables refuses the job, and not the
-                // completion trigger.
-                Err(fault) if fault.is_about_data() => {
-                    let why = format!("the store refused its row: {}", EngineError::from(fault));
-                    let refused = EnqueueAnswer::Refused(Refusal::Malformed { why });
-                    return self.try_to_fire(firing, Some(refused)).await;
-                }
-                fired => return fired,
+        match despite_deadlocks("evaluating a completion trigger", || self.try_to_fire(firing, None)).await {
+            // A check or a trigger that a user has added to our tables refuses the job, and not the
+            // completion trigger.
+            Err(error) if error.is_about_data() => {
+                let why = format!("the store refused its row: {}", EngineError::from(error));
+                let refused = EnqueueAnswer::Refused(Refusal::Malformed { why });
+                self.try_to_fire(firing, Some(refused)).await
             }
+            fired => fired,
         }
-        self.try_to_fire(firing, None).await
     }
 
     async fn try_to_fire(

@@ -16,12 +16,11 @@ use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
 
 use super::apply::{DeadLetter, LiveJob};
-use super::counts::Spot;
 use super::row::{CANCELLED, SUCCEEDED, token};
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
-use crate::kit::to_json;
+use crate::kit::{CountedState, to_json};
 
 /// Acts on one job.
 impl Work<'_> {
@@ -96,7 +95,7 @@ impl Work<'_> {
         if let Some(key) = &letter.key {
             self.free_key(kind.id, key, id, HolderStage::Ended)?;
         }
-        self.did.deltas.moved(&kind, Spot::Dead, Spot::Outside);
+        self.did.deltas.moved(&kind, CountedState::Dead, CountedState::Outside);
         Ok(Changed::Done)
     }
 

@@ -20,13 +20,12 @@ use windlass_core::triggers::rules::JobStanding;
 use windlass_core::worker::WorkerId;
 
 use super::catalogue::TypeEntry;
-use super::counts::{Spot, Total};
 use super::row::{CANCELLED, SUCCEEDED, count, lossy};
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::triggers::Mover;
 use super::work::{Hot, Work};
-use crate::kit::{JobOptions, parse_error, to_json};
+use crate::kit::{CountedState, JobOptions, Total, parse_error, to_json};
 
 /// The number of attempts of a job after which its old attempts are deleted.
 const TRIM_EVERY: u32 = 50;
@@ -55,8 +54,8 @@ impl LiveJob {
         }
     }
 
-    pub(super) fn spot(&self) -> Spot {
-        if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
+    pub(super) fn counted_state(&self) -> CountedState {
+        if self.runs { CountedState::Running } else { CountedState::waiting(self.due, self.gate.is_some()) }
     }
 }
 
@@ -109,7 +108,7 @@ struct LeavingJob<'a> {
     counters: Counters,
     key: Option<&'a str>,
     ordering_key: Option<&'a str>,
-    from: Spot,
+    from: CountedState,
     attempt_end: &'a AttemptEnd,
 }
 
@@ -149,7 +148,7 @@ impl Work<'_> {
             counters: landing.counters,
             key: held.key.as_deref(),
             ordering_key: held.ordering_key.as_deref(),
-            from: Spot::Running,
+            from: CountedState::Running,
             attempt_end,
         };
         match landing.place {
@@ -187,7 +186,7 @@ impl Work<'_> {
         let kind = self.type_of(job.kind)?;
         let mut statement = self.conn.prepare_cached(sql!("set_due"))?;
         statement.execute(params![job.id.0, due.as_micros(), gate.map(Gate::as_str)])?;
-        self.did.deltas.moved(&kind, job.spot(), Spot::waiting(due, gate.is_some()));
+        self.did.deltas.moved(&kind, job.counted_state(), CountedState::waiting(due, gate.is_some()));
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
     }
@@ -220,8 +219,8 @@ impl Work<'_> {
         if let Some(key) = &letter.key {
             self.hold_key(kind.id, key, letter.options.scope, id, letter.enqueued_at)?;
         }
-        self.did.deltas.moved(&kind, Spot::Dead, Spot::waiting(due, gate.is_some()));
-        self.did.deltas.total(&kind, Total::Undead);
+        self.did.deltas.moved(&kind, CountedState::Dead, CountedState::waiting(due, gate.is_some()));
+        self.did.deltas.total(&kind, Total::StartedOver);
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
     }
@@ -238,7 +237,7 @@ impl Work<'_> {
             counters: job.counters,
             key: job.key.as_deref(),
             ordering_key: job.ordering_key.as_deref(),
-            from: job.spot(),
+            from: job.counted_state(),
             attempt_end,
         })
     }
@@ -263,7 +262,7 @@ impl Work<'_> {
         if attempt_end.is_retry {
             self.did.deltas.total(kind, Total::Retried);
         }
-        self.did.deltas.moved(kind, end.from, Spot::waiting(due, gate.is_some()));
+        self.did.deltas.moved(kind, end.from, CountedState::waiting(due, gate.is_some()));
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
     }
@@ -281,7 +280,7 @@ impl Work<'_> {
             Some(until) => self.keep(end, state, until, result, why)?,
         }
         let total = if state == SUCCEEDED { Total::Succeeded } else { Total::Cancelled };
-        self.leave(end, Spot::Outside, total, HolderStage::Ended)
+        self.leave(end, CountedState::Outside, total, HolderStage::Ended)
     }
 
     /// Stores the trace of a job whose type keeps no history, which is all that remains of it.
@@ -350,11 +349,17 @@ impl Work<'_> {
             attempt.and_then(|attempt| attempt.output.as_deref()),
             attempt_end.settled_by.map(ClaimToken::to_bytes),
         ])?;
-        self.leave(end, Spot::Dead, Total::Dead, HolderStage::Dead)
+        self.leave(end, CountedState::Dead, Total::Dead, HolderStage::Dead)
     }
 
     /// Deletes the live row, and updates counts and key with it.
-    fn leave(&mut self, end: &LeavingJob<'_>, to: Spot, total: Total, stage: HolderStage) -> StoreResult<()> {
+    fn leave(
+        &mut self,
+        end: &LeavingJob<'_>,
+        to: CountedState,
+        total: Total,
+        stage: HolderStage,
+    ) -> StoreResult<()> {
         let token = end.token.map(ClaimToken::to_bytes);
         self.hot(Hot::Leave)?.execute(params![end.id.0, token])?;
         if let Some(key) = end.key {

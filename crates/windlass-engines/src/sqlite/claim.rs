@@ -14,13 +14,12 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::priority::Priority;
 
 use super::catalogue::{Catalogue, TypeEntry};
-use super::counts::Spot;
 use super::row::{self, Reading, read_job};
 use super::sql::JOB_COLUMNS;
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::{Hot, Work};
-use crate::kit::{check_batch_size, to_json};
+use crate::kit::{CountedState, check_batch_size, to_json};
 
 /// The requested types of one queue.
 type OpenQueue = Vec<Arc<TypeEntry>>;
@@ -193,7 +192,7 @@ impl Work<'_> {
             return Ok(None);
         }
         let kind = self.type_of(kind)?;
-        self.did.deltas.moved(&kind, Spot::waiting(job.due, gated), Spot::Running);
+        self.did.deltas.moved(&kind, CountedState::waiting(job.due, gated), CountedState::Running);
         job.counters.attempts += 1;
         let (waited, age) = (job.waited(self.now), job.age(self.now));
         Ok(Some(Claimed { job, token: request.token, waited, age, boosted }))

@@ -15,34 +15,7 @@ use windlass_core::priority::Priority;
 use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
 use super::sql::sql;
 use super::store_error::StoreResult;
-
-const MINUTE: i64 = 60_000_000;
-
-/// The age from which minutes are merged into one. Not sooner, so that a clock that steps back a little
-/// still finds its minutes.
-const MERGE_AFTER: Duration = Duration::from_secs(60 * 60);
-
-/// The state of a job for the counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spot {
-    /// Not stored yet, or no longer.
-    Outside,
-    /// Waiting without a gate.
-    Waiting(Timestamp),
-    /// Behind a gate.
-    Parked,
-    /// Running.
-    Running,
-    /// In the dead-letter queue.
-    Dead,
-}
-
-impl Spot {
-    /// Returns the state of a waiting job.
-    pub(super) fn waiting(due: Timestamp, has_gate: bool) -> Self {
-        if has_gate { Self::Parked } else { Self::Waiting(due) }
-    }
-}
+use crate::kit::{CountedState, MERGE_AFTER, MINUTE, Total, minute_of};
 
 /// The changes of one type.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,18 +33,6 @@ struct Delta {
     started_over: i64,
 }
 
-/// The totals that are counted over the life of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Total {
-    Enqueued,
-    Succeeded,
-    Retried,
-    Dead,
-    /// A dead letter was started over.
-    Undead,
-    Cancelled,
-}
-
 /// The changes of one operation or transaction.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Deltas {
@@ -81,7 +42,7 @@ pub(super) struct Deltas {
 
 impl Deltas {
     /// Counts a job of this type that moved from one state to another.
-    pub(super) fn moved(&mut self, kind: &TypeEntry, from: Spot, to: Spot) {
+    pub(super) fn moved(&mut self, kind: &TypeEntry, from: CountedState, to: CountedState) {
         self.add(kind, from, -1);
         self.add(kind, to, 1);
     }
@@ -94,7 +55,7 @@ impl Deltas {
             Total::Succeeded => delta.succeeded += 1,
             Total::Retried => delta.retried += 1,
             Total::Dead => delta.dead += 1,
-            Total::Undead => {
+            Total::StartedOver => {
                 delta.dead -= 1;
                 delta.started_over += 1;
             }
@@ -154,14 +115,14 @@ impl Deltas {
         Ok(())
     }
 
-    fn add(&mut self, kind: &TypeEntry, spot: Spot, n: i64) {
+    fn add(&mut self, kind: &TypeEntry, spot: CountedState, n: i64) {
         let delta = self.of(kind);
         match spot {
-            Spot::Outside => {}
-            Spot::Parked => delta.parked += n,
-            Spot::Running => delta.running += n,
-            Spot::Dead => delta.dead_letters += n,
-            Spot::Waiting(due) => {
+            CountedState::Outside => {}
+            CountedState::Parked => delta.parked += n,
+            CountedState::Running => delta.running += n,
+            CountedState::Dead => delta.dead_letters += n,
+            CountedState::Waiting(due) => {
                 delta.waiting += n;
                 *self.minutes.entry((kind.queue_id, minute_of(due))).or_default() += n;
             }
@@ -171,10 +132,6 @@ impl Deltas {
     fn of(&mut self, kind: &TypeEntry) -> &mut Delta {
         self.types.entry(kind.id).or_insert(Delta { queue: kind.queue_id, ..Delta::default() })
     }
-}
-
-fn minute_of(instant: Timestamp) -> i64 {
-    instant.as_micros().div_euclid(MINUTE)
 }
 
 /// Counts the unfinished jobs of a queue, as far as they are written.

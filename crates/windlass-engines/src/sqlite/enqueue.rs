@@ -15,12 +15,12 @@ use windlass_core::triggers::rules::JobStanding;
 use crate::receipts::unreadable;
 
 use super::catalogue::{QueueEntry, TypeEntry};
-use super::counts::{self, Spot, Total};
+use super::counts;
 use super::row::lossy;
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::{Hot, Work};
-use crate::kit::{JobOptions, check_batch_size, to_json};
+use crate::kit::{CountedState, JobOptions, Total, check_batch_size, to_json};
 
 /// The unfinished jobs of queues before a batch; only queues with a capacity are counted.
 pub(super) type Depths = HashMap<i64, i64>;
@@ -146,7 +146,11 @@ impl Work<'_> {
         if let Some(claim) = &new.key {
             self.hold_key(kind.id, claim.key.as_str(), claim.scope, id, self.now)?;
         }
-        self.did.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
+        self.did.deltas.moved(
+            kind,
+            CountedState::Outside,
+            CountedState::waiting(accepted.due, gate.is_some()),
+        );
         self.did.deltas.total(kind, Total::Enqueued);
         self.did.hints.queue(&kind.spec.queue);
         Ok(id)
@@ -168,8 +172,8 @@ impl Work<'_> {
             accepted.expires_at.map(Timestamp::as_micros),
             options.to_column(),
         ])?;
-        let to = Spot::waiting(accepted.due, job.gate.is_some());
-        self.did.deltas.moved(&kind, job.spot(), to);
+        let to = CountedState::waiting(accepted.due, job.gate.is_some());
+        self.did.deltas.moved(&kind, job.counted_state(), to);
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
     }

@@ -160,7 +160,7 @@ async fn what_falls_due_is_found_by_polling_if_no_process_is_left_that_knew_of_i
     while other.claim(1).await == 0 {
         other.is_woken().await;
     }
-    assert_eq!(place.options().periods.look_every, Duration::from_secs(1), "a process polls each second");
+    assert_eq!(place.options().periods.scan_every, Duration::from_secs(1), "a process polls each second");
 }
 
 /// A type that only one of two workers handles.

@@ -17,7 +17,7 @@ const ENQUEUES: usize = 10;
 /// A worker that does not poll within an hour, on an engine that does not scan either: what it learns
 /// sooner, a notification has reported.
 async fn worker_without_polls(namespace: &str) -> Bench {
-    let periods = Periods { look_every: HOUR, ..Periods::default() };
+    let periods = Periods { scan_every: HOUR, ..Periods::default() };
     let place = RedisOptions { namespace: namespace.to_owned(), periods, ..RedisOptions::default() };
     let engine = RedisEngine::connect(&crate::url(), place).await.expect("the server is up");
     let queues = QueueSpec::built_in().into_iter().map(|queue| QueueSpec { poll_interval: HOUR, ..queue });

@@ -9,14 +9,14 @@ use windlass_core::names::{FairnessKey, QueueName, TypeName};
 
 use super::super::Store;
 use super::super::conn::Tx;
-use super::super::counts::{CountedState, Deltas, Total};
+use super::super::counts::Deltas;
 use super::super::key::{Holding, TypeKey};
 use super::super::ordering_keys::Marked;
 use super::super::row;
 use super::super::store_error::StoreResult;
 use super::super::value::{Bits, Instant, instant, number, text};
 use super::{EndedAttempt, names};
-use crate::kit::{JobOptions, parse_error};
+use crate::kit::{CountedState, JobOptions, Total, parse_error};
 
 impl Store {
     /// Starts a dead job over with fresh counters, and gives it its key again. The caller has locked its
@@ -55,7 +55,7 @@ impl Store {
         }
         let kind = (&letter.job_type, &letter.queue);
         deltas.moved(kind, CountedState::Dead, CountedState::waiting(due, gate.is_some()));
-        deltas.total(kind, Total::Undead);
+        deltas.total(kind, Total::StartedOver);
         Ok(())
     }
 
