@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use windlass::MemoryEngine;
@@ -14,6 +15,9 @@ use windlass::types::engine::Engine;
 
 use crate::{EngineKind, Options, SyncMode, session, usage};
 
+/// How long the last calls of an interrupted worker may take.
+const LAST_CALLS: Duration = Duration::from_secs(2);
+
 /// Creates stores and removes them.
 pub(crate) struct Stores {
     kind: Kind,
@@ -22,6 +26,7 @@ pub(crate) struct Stores {
     created: AtomicU64,
     /// What is still to be removed.
     left: Mutex<BTreeSet<Location>>,
+    opened: Mutex<Vec<Weak<dyn Engine>>>,
 }
 
 enum Kind {
@@ -69,7 +74,13 @@ impl Stores {
             }
         };
         let prefix = format!("windlass_bench_{}_{:08x}", std::process::id(), fastrand::u32(..));
-        Ok(Self { kind, prefix, created: AtomicU64::new(0), left: Mutex::default() })
+        Ok(Self {
+            kind,
+            prefix,
+            created: AtomicU64::new(0),
+            left: Mutex::default(),
+            opened: Mutex::default(),
+        })
     }
 
     /// What the names of schemas and namespaces begin with.
@@ -97,6 +108,7 @@ impl Stores {
         // Remembered before it exists: an interruption meanwhile must not leave it behind.
         self.left().insert(location.clone());
         let engine = self.open(&location).await?;
+        self.opened().push(Arc::downgrade(&engine));
         Ok(Store { engine, location })
     }
 
@@ -138,13 +150,31 @@ impl Stores {
         Ok(())
     }
 
-    /// Removes what a failure or an interruption left.
+    /// Removes what a failure or an interruption left. A store that cannot be removed keeps no other.
     pub(crate) async fn remove_all(&self) -> Result<()> {
-        let left = std::mem::take(&mut *self.left());
-        for location in left {
-            self.remove(&location).await?;
+        let left = self.left().clone();
+        if !left.is_empty() {
+            self.wait_for_last_calls().await;
         }
-        Ok(())
+        let mut removed = Ok(());
+        for location in left {
+            removed = removed.and(self.remove(&location).await);
+        }
+        removed
+    }
+
+    /// The tasks of an interrupted worker end a little later. What they wrote after the removal would stay.
+    async fn wait_for_last_calls(&self) {
+        let started = Instant::now();
+        let in_use = || self.opened().iter().any(|engine| engine.strong_count() > 0);
+        while in_use() && started.elapsed() < LAST_CALLS {
+            // may sleep: a dropped worker sends no signal when its last task has ended.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn opened(&self) -> std::sync::MutexGuard<'_, Vec<Weak<dyn Engine>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn left(&self) -> std::sync::MutexGuard<'_, BTreeSet<Location>> {

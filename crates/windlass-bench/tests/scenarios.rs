@@ -211,16 +211,32 @@ fn what_an_engine_does_not_have_is_refused() {
 #[test]
 fn an_interrupted_measurement_removes_its_schema() {
     let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
-    let bench = command(&dir(), &["--url", &url, "--scenario", "churn", "--seconds", "600"]).spawn().unwrap();
+    interrupt_one_that_leaves_nothing(&url, |prefix| schemas(&url, prefix));
+}
+
+#[test]
+fn an_interrupted_measurement_removes_its_keys() {
+    let url = windlass_servers::shared::redis_url().expect("a Redis server");
+    let mut server = redis::Client::open(url.as_str()).unwrap().get_connection().unwrap();
+    interrupt_one_that_leaves_nothing(&url, |prefix| {
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg(format!("{{{prefix}*")).query(&mut server).expect("the server is up");
+        keys.len() as i64
+    });
+}
+
+/// Interrupts a measurement once it has a store. `count` counts what begins with the name of its stores.
+fn interrupt_one_that_leaves_nothing(url: &str, mut count: impl FnMut(&str) -> i64) {
+    let bench = command(&dir(), &["--url", url, "--scenario", "churn", "--seconds", "600"]).spawn().unwrap();
     let prefix = format!("windlass_bench_{}_", bench.id());
-    while schemas(&url, &prefix) == 0 {
+    while count(&prefix) == 0 {
         // may sleep: between two queries about another process.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let interrupt = Command::new("kill").args(["-INT", &bench.id().to_string()]).status();
     assert!(interrupt.expect("there is a kill command").success());
     assert_eq!(bench.wait_with_output().unwrap().status.code(), Some(130));
-    assert_eq!(schemas(&url, &prefix), 0);
+    assert_eq!(count(&prefix), 0);
 }
 
 /// How many schemas begin with this.

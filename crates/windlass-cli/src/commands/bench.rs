@@ -112,7 +112,10 @@ async fn measure(
         () = signals.next() => Err(Failure::new(Code::Interrupted, "interrupted")),
     };
     match (measured, scratch.remove().await) {
-        (Err(failure), Err(left_over)) => Err(Failure { hint: failure.hint.or(left_over.hint), ..failure }),
+        (Err(failure), Err(left_over)) => {
+            let hints = [failure.hint, Some(left_over.message), left_over.hint];
+            Err(Failure { hint: Some(hints.into_iter().flatten().collect::<Vec<_>>().join("; ")), ..failure })
+        }
         (measured, removed) => measured.and_then(|figures| removed.map(|()| figures)),
     }
 }

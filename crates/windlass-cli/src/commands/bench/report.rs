@@ -55,7 +55,7 @@ impl Report {
             let spread = row.spread().map_or_else(String::new, |(min, max)| format!("{min} to {max}"));
             vec![Cell::new(row.scenario), Cell::new(row.figure), Cell::new(row.median()), Cell::new(spread)]
         });
-        output.table(&["SCENARIO", "FIGURE", self.engine, "LOWEST TO HIGHEST"], rows.collect(), "")
+        output.table(&["scenario", "figure", self.engine, "lowest to highest"], rows.collect(), "")
     }
 
     fn to_json(&self) -> Value {

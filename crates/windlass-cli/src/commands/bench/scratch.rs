@@ -69,7 +69,11 @@ impl Scratch {
             }
             EngineChoice::Redis => (self.erase().await, format!("namespace {}", store.redis.namespace)),
         };
-        removed.map_err(|failure| failure.hint(format!("{place} of the measurement is left over; remove it")))
+        // If the store could not even be opened, nothing is left over.
+        removed.or_else(|failure| match self.opened.get() {
+            None => Ok(()),
+            Some(_) => Err(failure.hint(format!("{place} of the measurement is left over; remove it"))),
+        })
     }
 
     fn folder_failure(&self, done: &str, why: &std::io::Error) -> Failure {
