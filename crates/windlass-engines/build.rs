@@ -29,6 +29,10 @@ fn main() -> io::Result<()> {
 
 /// Writes each statement with its columns, and returns their names.
 fn expand_all(from: &Path, to: &Path, columns: &Columns) -> io::Result<Vec<String>> {
+    // What an earlier build left there may be gone from the source.
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
     fs::create_dir_all(to)?;
     let mut names = Vec::new();
     for file in fs::read_dir(from)? {

@@ -1,5 +1,5 @@
 //! `cargo xtask tidy`: the rules of the code base that a program can check. Each rule is one file. It takes
-//! the tree as text and returns complaints, so that its test can show on a small made-up tree that it can
+//! the tree as text and returns findings, so that its test can show on a small made-up tree that it can
 //! fail.
 
 use std::fmt;
@@ -28,7 +28,7 @@ mod dependencies;
 use tree::Tree;
 
 /// A rule: its text, and the function that checks it.
-type Rule = (&'static str, fn(&Tree) -> Vec<Complaint>);
+type Rule = (&'static str, fn(&Tree) -> Vec<Finding>);
 
 const RULES: [Rule; 15] = [
     ("engine folders mirror each other", mirrors::check),
@@ -48,48 +48,48 @@ const RULES: [Rule; 15] = [
     ("replaced words do not come back", words::check),
 ];
 
-/// Checks every rule and prints the complaints.
+/// Checks every rule and prints the findings.
 pub(crate) fn run() -> Result<(), String> {
-    let complaints = complaints()?;
-    for complaint in &complaints {
-        println!("{complaint}");
+    let findings = findings()?;
+    for finding in &findings {
+        println!("{finding}");
     }
-    match complaints.len() {
+    match findings.len() {
         0 => {
             println!("tidy: {} rules hold", RULES.len() + 1);
             Ok(())
         }
-        count => Err(format!("tidy: {count} complaints")),
+        count => Err(format!("tidy: {count} findings")),
     }
 }
 
-fn complaints() -> Result<Vec<Complaint>, String> {
+fn findings() -> Result<Vec<Finding>, String> {
     let tree = Tree::read(&command::root())?;
-    let mut complaints: Vec<_> = RULES.iter().flat_map(|(_, check)| check(&tree)).collect();
-    complaints.extend(dependencies::check(&dependencies::of_the_library()?));
-    Ok(complaints)
+    let mut findings: Vec<_> = RULES.iter().flat_map(|(_, check)| check(&tree)).collect();
+    findings.extend(dependencies::check(&dependencies::of_the_library()?));
+    Ok(findings)
 }
 
-/// A complaint: what is wrong, where, and what to do.
+/// A finding: what is wrong, where, and what to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
+pub(crate) struct Finding {
     path: String,
     line: Option<usize>,
     text: String,
 }
 
-impl Complaint {
+impl Finding {
     fn of_file(path: &str, text: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: None, text: text.into() }
     }
 
-    /// A complaint about a line. `index` counts from 0, as `enumerate` does.
+    /// A finding about a line. `index` counts from 0, as `enumerate` does.
     fn of_line(path: &str, index: usize, text: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: Some(index + 1), text: text.into() }
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}: {}", self.path, self.text),
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn the_house_is_tidy() {
-        let complaints = complaints().unwrap();
-        let lines: Vec<_> = complaints.iter().map(Complaint::to_string).collect();
-        assert!(complaints.is_empty(), "{}", lines.join("\n"));
+        let findings = findings().unwrap();
+        let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+        assert!(findings.is_empty(), "{}", lines.join("\n"));
     }
 
     #[test]
     fn a_complaint_names_file_and_line_as_editors_read_them() {
-        assert_eq!(Complaint::of_line("a.rs", 6, "too long").to_string(), "a.rs:7: too long");
+        assert_eq!(Finding::of_line("a.rs", 6, "too long").to_string(), "a.rs:7: too long");
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_told_by_the_last_handler() {
+    async fn a_waiting_caller_is_told_by_the_last_handler() {
         let tally = Tally::new(2, 2);
         let all = tally.until(|tally| tally.distinct() == 2, Duration::from_secs(60));
         let handlers = async { [0, 1].into_iter().for_each(|number| tally.ran(number)) };

@@ -81,10 +81,10 @@ impl Config {
 
     /// Reads the address of the selected server from the environment, unless the configuration has it.
     pub(crate) fn find_server(&mut self, variables: &[(String, String)]) -> Result<(), Vec<ConfigError>> {
-        let mut problems = ConfigErrors::default();
-        from_env::take_redis_url(&mut self.store, variables, &mut problems);
-        from_env::take_database_url(&mut self.store, variables, &mut problems);
-        problems.or(())
+        let mut errors = ConfigErrors::default();
+        from_env::take_redis_url(&mut self.store, variables, &mut errors);
+        from_env::take_database_url(&mut self.store, variables, &mut errors);
+        errors.or(())
     }
 
     /// The options of workers with this configuration.
@@ -132,14 +132,14 @@ pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Resul
         Some(path) => read_file(path)?,
         None => Table::default(),
     };
-    let mut problems = ConfigErrors::default();
-    from_env::overlay(&mut tree, variables, &mut problems);
-    let mut config = interpret(&tree, &mut problems);
-    from_env::take_use_redis(&mut config, variables, &mut problems);
-    from_env::take_redis_url(&mut config.store, variables, &mut problems);
-    from_env::take_check_timeout(&mut config.fallback, variables, &mut problems);
-    from_env::take_database_url(&mut config.store, variables, &mut problems);
-    problems.or(Config { file: file.map(Path::to_owned), ..config })
+    let mut errors = ConfigErrors::default();
+    from_env::overlay(&mut tree, variables, &mut errors);
+    let mut config = interpret(&tree, &mut errors);
+    from_env::take_use_redis(&mut config, variables, &mut errors);
+    from_env::take_redis_url(&mut config.store, variables, &mut errors);
+    from_env::take_check_timeout(&mut config.fallback, variables, &mut errors);
+    from_env::take_database_url(&mut config.store, variables, &mut errors);
+    errors.or(Config { file: file.map(Path::to_owned), ..config })
 }
 
 fn read_file(path: &Path) -> Result<Table, Vec<ConfigError>> {
@@ -165,8 +165,8 @@ fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(cannot)
 }
 
-fn interpret(tree: &Table, problems: &mut ConfigErrors) -> Config {
-    let mut top = Section::top(tree, problems);
+fn interpret(tree: &Table, errors: &mut ConfigErrors) -> Config {
+    let mut top = Section::top(tree, errors);
     let sections = [
         "store",
         "fallback",
@@ -194,19 +194,19 @@ fn interpret(tree: &Table, problems: &mut ConfigErrors) -> Config {
         triggers,
     ] = sections.map(|section| top.entry(section));
     top.finish();
-    let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), problems));
-    let fallback = fallback::read(Section::of("[fallback]", fallback.map(|entry| &entry.node), problems));
-    let worker = worker::read(Section::of("[worker]", worker.map(|entry| &entry.node), problems));
-    let priorities = queues::read_priorities(named_entries("[priorities]", priorities, problems), problems);
-    let retry = retry.and_then(|entry| retry::read("[retry]", entry, problems)).unwrap_or_default();
-    let queues = queues::read_queues(named_entries("[queues]", queues, problems), problems);
-    let types = queues::read_types(named_entries("[types]", types, problems), &queues, &retry, problems);
-    let breakers = named_entries("[breakers]", breakers, problems);
-    let rate_limits = named_entries("[rate_limits]", rate_limits, problems);
-    let limits = limits::read(breakers, rate_limits, problems);
-    let schedules = named_entries("[schedules]", schedules, problems);
-    let schedules = schedules::read(schedules, &priorities, problems);
-    let triggers = triggers::read(named_entries("[triggers]", triggers, problems), &priorities, problems);
+    let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), errors));
+    let fallback = fallback::read(Section::of("[fallback]", fallback.map(|entry| &entry.node), errors));
+    let worker = worker::read(Section::of("[worker]", worker.map(|entry| &entry.node), errors));
+    let priorities = queues::read_priorities(named_entries("[priorities]", priorities, errors), errors);
+    let retry = retry.and_then(|entry| retry::read("[retry]", entry, errors)).unwrap_or_default();
+    let queues = queues::read_queues(named_entries("[queues]", queues, errors), errors);
+    let types = queues::read_types(named_entries("[types]", types, errors), &queues, &retry, errors);
+    let breakers = named_entries("[breakers]", breakers, errors);
+    let rate_limits = named_entries("[rate_limits]", rate_limits, errors);
+    let limits = limits::read(breakers, rate_limits, errors);
+    let schedules = named_entries("[schedules]", schedules, errors);
+    let schedules = schedules::read(schedules, &priorities, errors);
+    let triggers = triggers::read(named_entries("[triggers]", triggers, errors), &priorities, errors);
     Config {
         file: None,
         store,
@@ -223,13 +223,13 @@ fn interpret(tree: &Table, problems: &mut ConfigErrors) -> Config {
 }
 
 /// The entries of a table whose keys are names that people choose.
-fn named_entries<'a>(title: &str, entry: Option<&'a Entry>, problems: &mut ConfigErrors) -> &'a [Entry] {
+fn named_entries<'a>(title: &str, entry: Option<&'a Entry>, errors: &mut ConfigErrors) -> &'a [Entry] {
     match entry.map(|entry| (&entry.node.value, &entry.node.place)) {
         None | Some((Value::Null, _)) => &[],
         Some((Value::Table(table), _)) => &table.0,
         Some((other, place)) => {
             let message = format!("expected {title} to be a table, got {}", other.describe());
-            problems.push(ConfigError::at(place, message));
+            errors.push(ConfigError::at(place, message));
             &[]
         }
     }

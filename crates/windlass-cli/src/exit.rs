@@ -78,12 +78,12 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     /// The errors of the configuration, if they are the reason.
-    pub(crate) problems: Vec<ConfigError>,
+    pub(crate) errors: Vec<ConfigError>,
 }
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, problems: Vec::new() }
+        Self { code, message: message.into(), hint: None, errors: Vec::new() }
     }
 
     #[must_use]
@@ -100,12 +100,12 @@ impl Failure {
         Self::new(Code::NotFound, format!("there is no {what}"))
     }
 
-    pub(crate) fn configuration(problems: Vec<ConfigError>) -> Self {
-        let message = match problems.len() {
+    pub(crate) fn configuration(errors: Vec<ConfigError>) -> Self {
+        let message = match errors.len() {
             1 => "the configuration has an error".to_owned(),
             several => format!("the configuration has {several} errors"),
         };
-        Self { problems, ..Self::new(Code::Configuration, message) }
+        Self { errors, ..Self::new(Code::Configuration, message) }
     }
 }
 

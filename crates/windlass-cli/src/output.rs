@@ -192,8 +192,8 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 fn failure_text(failure: &Failure) -> String {
-    if failure.code == Code::Configuration && !failure.problems.is_empty() {
-        let lines: Vec<_> = failure.problems.iter().map(ToString::to_string).collect();
+    if failure.code == Code::Configuration && !failure.errors.is_empty() {
+        let lines: Vec<_> = failure.errors.iter().map(ToString::to_string).collect();
         return lines.join("\n");
     }
     match &failure.hint {
@@ -208,15 +208,15 @@ fn failure_json(failure: &Failure) -> Value {
         "message": failure.message,
         "hint": failure.hint,
     });
-    if !failure.problems.is_empty() {
-        error["problems"] = failure.problems.iter().map(problem_json).collect();
+    if !failure.errors.is_empty() {
+        error["errors"] = failure.errors.iter().map(error_json).collect();
     }
     json!({ "error": error })
 }
 
-fn problem_json(problem: &crate::config::ConfigError) -> Value {
-    let mut value = json!({ "message": problem.message, "hint": problem.hint });
-    match &problem.place {
+fn error_json(error: &crate::config::ConfigError) -> Value {
+    let mut value = json!({ "message": error.message, "hint": error.hint });
+    match &error.place {
         Some(Place::File { file, line, column }) => {
             value["file"] = json!(**file);
             value["line"] = json!(line);

@@ -194,6 +194,8 @@ pub(crate) struct JobInFull<'a> {
 pub(crate) struct QueueView<'a> {
     #[serde(flatten)]
     spec: &'a QueueSpec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     paused: bool,
     pause: Option<PauseView<'a>>,
     shut: bool,
@@ -216,6 +218,7 @@ impl<'a> QueueView<'a> {
         let pause = status.pause.as_ref().filter(|pause| pause.holds(now));
         Self {
             spec: &status.spec,
+            unreadable: status.unreadable.as_ref().map(ToString::to_string),
             paused: pause.is_some(),
             pause: pause.map(|pause| PauseView {
                 since: pause.since.into(),
@@ -275,12 +278,19 @@ impl<'a> From<&'a WorkerSighting> for WorkerView<'a> {
 pub(crate) struct TypeView<'a> {
     #[serde(flatten)]
     spec: &'a TypeSpec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     workers: u64,
     unfinished: u64,
 }
 
 impl<'a> From<&'a TypeStatus> for TypeView<'a> {
     fn from(status: &'a TypeStatus) -> Self {
-        Self { spec: &status.spec, workers: status.workers, unfinished: status.unfinished }
+        Self {
+            spec: &status.spec,
+            unreadable: status.unreadable.as_ref().map(ToString::to_string),
+            workers: status.workers,
+            unfinished: status.unfinished,
+        }
     }
 }

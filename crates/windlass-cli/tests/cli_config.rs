@@ -27,9 +27,9 @@ fn a_misspelt_key_names_file_line_column_and_nearest_key_and_exits_with_78() {
     assert_eq!(done.out, "");
     let error = dir.run(&["check", "--json"]).error();
     assert_eq!(error["code"], "configuration");
-    let problem = &error["problems"][0];
+    let error = &error["errors"][0];
     assert_eq!(
-        (&problem["file"], &problem["line"], &problem["column"]),
+        (&error["file"], &error["line"], &error["column"]),
         (&json!("windlass.toml"), &json!(2), &json!(1))
     );
     assert_eq!(dir.run(&["queue", "list"]).code, 78, "every command refuses it");
@@ -84,7 +84,7 @@ fn a_wrong_variable_is_named() {
         "environment variable WINDLASS__WORKER__LEESE: unknown key `leese` in [worker]; did you mean `lease`?\n"
     );
     let error = Dir::new().with_env(&[("WINDLASS__WORKER__LEESE", "1m")], &["check", "--json"]).error();
-    assert_eq!(error["problems"][0]["variable"], "WINDLASS__WORKER__LEESE");
+    assert_eq!(error["errors"][0]["variable"], "WINDLASS__WORKER__LEESE");
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_damaged_file_is_field_and_never_a_panic() {
+fn a_damaged_file_is_an_error_and_never_a_panic() {
     let dir = with_type();
     for _ in 0..20 {
         dir.ok(&["job", "enqueue", "t"]);
@@ -266,8 +266,8 @@ fn a_queue_is_shown_with_all_that_waits_and_runs_and_with_the_engine_behind_it()
     let counted =
         [&queue["depth"], &counts["ready"], &counts["scheduled"], &counts["running"], &queue["spool_size"]];
     assert_eq!(counted, [&json!(2), &json!(1), &json!(1), &json!(0), &json!(0)], "{queue}");
-    let field = [&queue["shut"], &queue["active_engine"], &queue["primary_healthy"]];
-    assert_eq!(field, [&json!(true), &json!("sqlite"), &json!(true)], "{queue}");
+    let fields = [&queue["shut"], &queue["active_engine"], &queue["primary_healthy"]];
+    assert_eq!(fields, [&json!(true), &json!("sqlite"), &json!(true)], "{queue}");
 }
 
 #[cfg(unix)]

@@ -172,7 +172,7 @@ macro_rules! every_behaviour {
                 the_next_due_time_is_the_nearest_of_all_priorities a_retry_is_ahead_at_its_time
                 a_suspect_that_is_due_is_announced a_suspect_that_waits_is_not_announced_as_due
                 a_parked_job_is_not_ahead a_paused_queue_has_nothing_due the_end_of_a_pause_lies_ahead
-                an_outlook_speaks_of_each_queue_apart an_outlook_claims_nothing
+                a_peek_answers_for_each_queue_apart a_peek_claims_nothing
             ;
             settle:
                 success_ends_a_job a_result_is_kept_if_its_type_says_so a_result_is_not_kept_by_default
@@ -358,7 +358,7 @@ macro_rules! every_behaviour {
                 fields_of_newer_versions_in_a_completion_trigger_survive_changes_and_firings_by_an_older_one
                 an_unreadable_queue_is_an_error_that_names_the_field_and_changes_nothing
                 an_unreadable_type_is_an_error_that_names_the_field_and_changes_nothing
-                an_unreadable_breaker_is_an_error_that_names_the_field_and_changes_nothing
+                an_unreadable_breaker_is_named_beside_the_others_and_a_reset_replaces_it
             ;
             policies:
                 a_fresh_store_has_no_breakers a_breaker_is_kept_as_it_was_written breakers_are_listed_by_name
@@ -390,7 +390,7 @@ macro_rules! every_behaviour {
                 a_clock_that_steps_back_keeps_who_lives_and_misses_who_died_one_expiry_later
                 the_duty_of_another_process_is_not_touched a_batch_is_answered_in_its_order leases_are_listed_by_name
                 calls_about_no_duty_are_answered_with_nothing wrong_calls_are_refused_and_change_nothing
-                a_store_keeps_only_so_many_leases a_full_store_forgets_leases_without_a_holder_for_a_month
+                a_store_keeps_a_limited_number_of_leases a_full_store_forgets_leases_without_a_holder_for_a_month
                 a_lease_is_given_back_by_its_request_alone_and_its_metadata_go_to_the_next
                 a_lease_that_is_given_back_is_hinted a_request_to_step_down_is_hinted
                 leases_go_as_core_decides
@@ -417,11 +417,11 @@ macro_rules! every_behaviour {
                 a_full_queue_lets_in_what_takes_the_place_of_another
                 a_queue_that_stays_full_keeps_the_job_that_waits
                 a_whole_batch_of_schedules_is_fired_by_one_call wrong_changes_are_refused_whole
-                a_store_keeps_only_so_many_schedules a_job_of_a_schedule_is_hinted
+                a_store_keeps_a_limited_number_of_schedules a_job_of_a_schedule_is_hinted
             ;
             triggers:
                 a_fresh_store_has_no_triggers a_trigger_is_kept_as_it_was_declared
-                triggers_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_is_drained
+                triggers_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_has_finished
                 every_field_of_a_template_reaches_the_hooks_job it_runs_again_after_the_next_trigger
                 it_does_not_run_while_a_job_waits_or_runs a_job_with_a_fairness_key_holds_the_trigger
                 a_group_in_which_nothing_ran_does_not_fire a_retry_in_the_future_does_not_hold_the_trigger
@@ -437,7 +437,7 @@ macro_rules! every_behaviour {
                 a_removed_trigger_takes_its_marks_with_it
                 a_hooks_job_that_is_refused_is_told_and_not_tried_again a_full_queue_refuses_the_hooks_job
                 a_trigger_stored_by_two_at_once_is_stored_once wrong_triggers_are_refused_and_nothing_is_stored
-                a_store_keeps_only_so_many_triggers a_mark_is_hinted
+                a_store_keeps_a_limited_number_of_triggers a_mark_is_hinted
             ;
             trigger_marks:
                 cancelling_a_ready_job_marks expiry_marks a_purge_marks parking_marks
@@ -466,7 +466,7 @@ macro_rules! every_behaviour {
                 what_is_appended_during_a_roll_up_waits_for_the_next_round
                 a_total_that_went_down_books_nothing_and_counts_on_from_there
                 a_type_that_is_gone_is_forgotten_by_the_watermark
-                only_so_many_samples_are_read_at_once_and_the_rest_stays
+                a_limited_number_of_samples_is_read_at_once_and_the_rest_stays
                 without_a_roll_up_only_the_newest_samples_are_kept
                 samples_that_drop_out_during_a_roll_up_take_no_others_with_them
                 a_damaged_sample_is_told_and_spoils_nothing_else

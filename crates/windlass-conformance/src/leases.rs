@@ -91,7 +91,7 @@ pub async fn a_lease_without_a_holder_is_taken(h: &Harness) {
 }
 
 pub async fn of_many_who_ask_at_once_one_gets_the_lease(h: &Harness) {
-    let everybody = async |h: &Harness| {
+    let every_worker = async |h: &Harness| {
         let askers = (0..20).map(|_| {
             let (engine, request) = (Arc::clone(&h.engine), request(h, &[RESCUE, PRUNE]));
             async move { engine.take_leases(&request).await.expect(UP) }
@@ -102,9 +102,9 @@ pub async fn of_many_who_ask_at_once_one_gets_the_lease(h: &Harness) {
             assert_eq!(takers.count(), 1);
         }
     };
-    everybody(h).await;
+    every_worker(h).await;
     h.advance(DUTY_EXPIRY);
-    everybody(h).await;
+    every_worker(h).await;
     assert!(stored(h).await.iter().all(|lease| lease.takeovers == 1));
 }
 
@@ -378,7 +378,7 @@ pub async fn wrong_calls_are_refused_and_change_nothing(h: &Harness) {
     assert_eq!(stored(h).await, before);
 }
 
-pub async fn a_store_keeps_only_so_many_leases(h: &Harness) {
+pub async fn a_store_keeps_a_limited_number_of_leases(h: &Harness) {
     let names: Vec<_> = (0..DUTIES_MAX).map(|n| format!("duty-{n:04}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     for part in names.chunks(DUTIES_PER_CALL_MAX) {

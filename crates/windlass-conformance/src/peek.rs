@@ -105,7 +105,7 @@ pub async fn the_end_of_a_pause_lies_ahead(h: &Harness) {
     assert_eq!((claimed.len(), peek.next_due_in), (1, Some(minutes(1))), "the pause is over");
 }
 
-pub async fn an_outlook_speaks_of_each_queue_apart(h: &Harness) {
+pub async fn a_peek_answers_for_each_queue_apart(h: &Harness) {
     h.enqueue(work()).await;
     h.enqueue(NewJob { when: windlass_core::enqueue::When::In(secs(9)), ..job_of(OTHER_WORK) }).await;
     let peeks = h.engine.peek(&[queue(OTHER), queue(MAIN)], &all_types()).await.expect(UP);
@@ -114,7 +114,7 @@ pub async fn an_outlook_speaks_of_each_queue_apart(h: &Harness) {
     assert_eq!(of(OTHER).next_due_in, Some(secs(9)));
 }
 
-pub async fn an_outlook_claims_nothing(h: &Harness) {
+pub async fn a_peek_claims_nothing(h: &Harness) {
     h.enqueue(work()).await;
     next_due_of(h, MAIN).await;
     h.claim_one().await;

@@ -254,7 +254,7 @@ pub async fn a_total_that_went_down_books_nothing_and_counts_on_from_there(h: &H
 }
 
 pub async fn a_type_that_is_gone_is_forgotten_by_the_watermark(h: &Harness) {
-    let watermark = "main gone 7 0 0 0 0\n".to_owned();
+    let watermark = "main gone 7 0 0 0 0 0\n".to_owned();
     let change = RollupChange { read: 0, version: 5, watermark, rows: Vec::new(), rolled_up: Vec::new() };
     assert_eq!(apply(&h.engine, &change).await, RollupOutcome::Done);
     h.enqueue(work()).await;
@@ -264,7 +264,7 @@ pub async fn a_type_that_is_gone_is_forgotten_by_the_watermark(h: &Harness) {
     assert_eq!(all_rows(h).await.len(), 1);
 }
 
-pub async fn only_so_many_samples_are_read_at_once_and_the_rest_stays(h: &Harness) {
+pub async fn a_limited_number_of_samples_is_read_at_once_and_the_rest_stays(h: &Harness) {
     let five: Vec<_> = (1..=5).map(|n| sample(Duration::ZERO, n)).collect();
     append(h, &five).await;
     let read = rollup_input(&h.engine, 2).await;

@@ -370,7 +370,7 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
     let tick =
         firings.iter().find(|firing| firing.change.name == name("unknown")).map(|one| one.change.ticks[0]);
     assert!(
-        matches!(&alert.alarm, ScheduleAlert::Refused { tick: told, .. } if Some(*told) == tick),
+        matches!(&alert.what, ScheduleAlert::Refused { tick: told, .. } if Some(*told) == tick),
         "{alert:?}"
     );
     assert_eq!(alert.at, h.now());
@@ -405,7 +405,7 @@ pub async fn a_tick_that_is_left_out_is_told_once_by_the_step_that_fires(h: &Har
         told.alert.clone().expect("the alert is stored, since no other process may be there to report it");
     let tick_left_out = told.last_tick.expect("the tick was processed");
     assert_eq!(
-        (alert.at, alert.alarm.clone()),
+        (alert.at, alert.what.clone()),
         (h.now(), ScheduleAlert::Overlaps { tick: tick_left_out, job })
     );
     tick(h, NIGHTLY).await;
@@ -526,7 +526,7 @@ pub async fn wrong_changes_are_refused_whole(h: &Harness) {
     assert_eq!(h.engine.change_schedules(&[]).await.expect(UP), []);
 }
 
-pub async fn a_store_keeps_only_so_many_schedules(h: &Harness) {
+pub async fn a_store_keeps_a_limited_number_of_schedules(h: &Harness) {
     let names: Vec<_> = (0..SCHEDULES_MAX).map(|n| format!("s{n}")).collect();
     for part in names.chunks(SCHEDULES_PER_CALL_MAX) {
         let declared = part.iter().map(|called| {

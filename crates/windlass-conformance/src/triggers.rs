@@ -186,7 +186,7 @@ pub async fn triggers_are_listed_by_name_page_by_page(h: &Harness) {
     assert_eq!(names, ["a-1", "a.1", "a_1", "b", "c"]);
 }
 
-pub async fn the_hook_runs_once_when_a_group_is_drained(h: &Harness) {
+pub async fn the_hook_runs_once_when_a_group_has_finished(h: &Harness) {
     let before = declare(h, &of_group()).await;
     run(h, grouped()).await;
     assert!(only(marked(h).await).is_marked);
@@ -541,7 +541,7 @@ pub async fn wrong_triggers_are_refused_and_nothing_is_stored(h: &Harness) {
     assert_eq!(h.engine.fire_triggers(&[]).await.expect(UP), []);
 }
 
-pub async fn a_store_keeps_only_so_many_triggers(h: &Harness) {
+pub async fn a_store_keeps_a_limited_number_of_triggers(h: &Harness) {
     let new = |n: u32| {
         let spec = of_queue(&format!("d{n}"));
         acts::declare(&spec, Origin::Code, None, h.now()).expect("the trigger is new")

@@ -8,6 +8,7 @@ use crate::job_type::TypeSpec;
 use crate::names::{CorrelationId, GroupName, Key, QueueName, Tag, TypeName};
 use crate::outcome::JobError;
 use crate::queue::{Pause, QueueSpec};
+use crate::stored::Unreadable;
 use crate::worker::WorkerId;
 
 /// A job and its state.
@@ -176,8 +177,10 @@ impl Totals {
 /// A queue and its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueStatus {
-    /// The declaration.
+    /// The declaration, as far as this version can read it.
     pub spec: QueueSpec,
+    /// Why a part of the declaration cannot be read, if so. Then the queue accepts no jobs.
+    pub unreadable: Option<Unreadable>,
     /// Whether it is paused.
     pub pause: Option<Pause>,
     /// Whether it is being drained and takes no new jobs.
@@ -216,8 +219,10 @@ impl QueueStatus {
 /// A job type and its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeStatus {
-    /// The registered declaration.
+    /// The registered declaration, as far as this version can read it.
     pub spec: TypeSpec,
+    /// Why a part of the declaration cannot be read, if so. Then jobs of this type are refused.
+    pub unreadable: Option<Unreadable>,
     /// The number of live workers that handle it.
     pub workers: u64,
     /// The number of its jobs that have not ended.

@@ -14,7 +14,7 @@ use crate::job::JobId;
 use crate::limits::{PROBES_MAX, REASON_BYTES_MAX, RETRY_AFTER_MAX};
 use crate::names::BreakerName;
 use crate::outcome::bounded;
-use crate::stored::{self, Unreadable};
+use crate::stored::{self, Source, Unreadable};
 
 mod options;
 mod results;
@@ -47,6 +47,9 @@ pub struct BreakerState {
     /// Jobs that were released from the gate to probe and have not been claimed yet, each with the end of
     /// its reservation.
     pub reserved: Vec<(JobId, Timestamp)>,
+    /// The stored text that this state was derived from.
+    #[serde(skip)]
+    pub source: Source,
 }
 
 /// Whether a platform may be called.
@@ -146,7 +149,9 @@ pub fn decide(
             next.open(lasting.map(|lasting| now.plus(lasting)), why.clone(), now);
         }
         BreakerEvent::Close => next.close(now),
-        BreakerEvent::Reset => next = BreakerState { since: Some(now), ..BreakerState::default() },
+        BreakerEvent::Reset => {
+            next = BreakerState { since: Some(now), source: next.source, ..BreakerState::default() };
+        }
     }
     next
 }
@@ -164,12 +169,13 @@ pub fn rate_limit_pause(options: &BreakerOptions, in_a_row: u32, retry_after: Op
 impl BreakerState {
     /// Reads the stored state of the breaker with this name.
     pub fn from_store(name: &BreakerName, text: &str) -> Result<Self, Unreadable> {
-        stored::read_or_default(text, format!("breaker {name}"))
+        let state = stored::read_or_default(text, format!("breaker {name}"))?;
+        Ok(Self { source: Source::verbatim(text), ..state })
     }
 
-    /// Returns the text to store in place of another text, with the fields that only newer versions know.
-    pub fn rewritten(&self, name: &BreakerName, stored: &str) -> Result<String, Unreadable> {
-        Ok(stored::rewritten(stored, &Self::from_store(name, stored)?, self))
+    /// Returns the text to store, with the fields that only newer versions know.
+    pub fn to_text(&self) -> String {
+        self.source.rewritten(self)
     }
 
     /// Returns the state at an instant: a cool-down that is over makes it half-open, and reservations

@@ -161,10 +161,11 @@ pub trait Admin: Send + Sync + 'static {
     /// Lists all queues with their counts, by priority and name. No count scans the jobs.
     async fn queues(&self) -> Result<Vec<QueueStatus>>;
 
-    /// Lists all queues as they were declared, perhaps some seconds ago: the query that a worker repeats
-    /// often.
+    /// Lists the queues whose declarations can be read as they were declared, perhaps some seconds ago: the
+    /// query that a worker repeats often.
     async fn queue_specs(&self) -> Result<Vec<QueueSpec>> {
-        Ok(self.queues().await?.into_iter().map(|queue| queue.spec).collect())
+        let queues = self.queues().await?.into_iter();
+        Ok(queues.filter(|queue| queue.unreadable.is_none()).map(|queue| queue.spec).collect())
     }
 
     /// Lists all types, by name.

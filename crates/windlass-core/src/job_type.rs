@@ -51,8 +51,11 @@ impl TypeSpec {
     /// Reads the stored declaration of the type with this name, which belongs to this queue.
     pub fn from_store(name: &TypeName, queue: &QueueName, text: String) -> StoredSpec<Self> {
         let base = Self::new(name.clone(), queue.clone());
-        let is_same = |read: &Self, row: &Self| (&read.name, &read.queue) == (&row.name, &row.queue);
-        StoredSpec::read(text, format!("job type {name}"), base, is_same)
+        let contradicts = |read: &Self, row: &Self| match read.name == row.name {
+            true => (read.queue != row.queue).then_some("queue"),
+            false => Some("name"),
+        };
+        StoredSpec::read(text, format!("job type {name}"), base, contradicts)
     }
 
     /// Checks what types cannot express.
@@ -91,7 +94,7 @@ impl TypeSpec {
 pub enum TypeSpecError {
     /// It belongs to another queue already.
     #[error(
-        "expected job type {name} in queue {registered}, where it is registered, got queue {got}; a type belongs to one queue for good, so use a new name"
+        "expected job type {name} in queue {registered}, where it is registered, got queue {got}; a type belongs to one queue permanently, so use a new name"
     )]
     OtherQueue {
         /// The type.

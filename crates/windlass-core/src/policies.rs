@@ -18,6 +18,7 @@ use crate::gate::Gate;
 use crate::job::JobId;
 use crate::names::{BreakerName, LimitName};
 use crate::rate_limit::{Pace, Taken};
+use crate::stored::Unreadable;
 
 /// Stores what processes share of policies. An engine that keeps none of it uses the default methods,
 /// which return an error that says so; then breakers and rate limits are local to each process.
@@ -80,8 +81,8 @@ pub struct StoredBreaker {
     pub name: BreakerName,
     /// The version, which rises with each write; the next write names it.
     pub version: u64,
-    /// The state of the breaker.
-    pub state: BreakerState,
+    /// The state of the breaker. One that cannot be read concerns no other breaker.
+    pub state: std::result::Result<BreakerState, Unreadable>,
 }
 
 /// The outcome of a write.

@@ -59,7 +59,7 @@ impl QueueSpec {
     /// Reads the stored declaration of the queue with this name.
     pub fn from_store(name: &QueueName, text: String) -> StoredSpec<Self> {
         StoredSpec::read(text, format!("queue {name}"), Self::new(name.clone()), |read, row| {
-            read.name == row.name
+            (read.name != row.name).then_some("name")
         })
     }
 

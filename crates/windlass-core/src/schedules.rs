@@ -138,7 +138,7 @@ impl ScheduleChange {
     pub fn kept(&self, jobs: &[Put], now: Timestamp) -> Option<ScheduleRecord> {
         let mut record = self.to.as_deref()?.clone();
         let made_none = self.ticks.iter().zip(jobs).find_map(|(tick, put)| record.news_of(*tick, put));
-        record.alert = made_none.map(|alarm| Alert { at: now, alarm }).or(record.alert);
+        record.alert = made_none.map(|what| Alert { at: now, what }).or(record.alert);
         Some(record)
     }
 

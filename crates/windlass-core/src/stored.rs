@@ -52,12 +52,17 @@ impl<T> Deref for StoredSpec<T> {
 
 impl<T: Serialize + DeserializeOwned + PartialEq> StoredSpec<T> {
     /// Reads a text. `base` has the name under which the store keeps it, which the text must not
-    /// contradict: `is_same` compares.
-    pub(crate) fn read(text: String, what: String, base: T, is_same: impl Fn(&T, &T) -> bool) -> Self {
+    /// contradict: `contradicts` returns the field in which a declaration differs from its row.
+    pub(crate) fn read(
+        text: String,
+        what: String,
+        base: T,
+        contradicts: impl Fn(&T, &T) -> Option<&'static str>,
+    ) -> Self {
         let (spec, wrong) = read_over(&text, &base);
-        let (spec, wrong) = match is_same(&spec, &base) {
-            true => (spec, wrong),
-            false => (base, Some((Some("name".to_owned()), "it belongs to another row".to_owned()))),
+        let (spec, wrong) = match contradicts(&spec, &base) {
+            None => (spec, wrong),
+            Some(field) => (base, Some((Some(field.to_owned()), "it belongs to another row".to_owned()))),
         };
         Self { text, spec, unreadable: wrong.map(|(field, why)| Unreadable { what, field, why }) }
     }
@@ -65,6 +70,11 @@ impl<T: Serialize + DeserializeOwned + PartialEq> StoredSpec<T> {
     /// Returns the declaration, if all of it could be read.
     pub fn checked(&self) -> Result<&T, Unreadable> {
         self.unreadable.clone().map_or(Ok(&self.spec), Err)
+    }
+
+    /// Why a part of the declaration cannot be read, if so.
+    pub fn unreadable(&self) -> Option<&Unreadable> {
+        self.unreadable.as_ref()
     }
 
     /// Whether the store has exactly this declaration already, apart from fields of newer versions.
@@ -237,11 +247,12 @@ impl Source {
         self.0.is_none()
     }
 
-    /// Returns the text of a record that was derived from the record read from this source.
+    /// Returns the text of a record that was derived from the record read from this source. A source that
+    /// cannot be read is returned as it is.
     pub fn rewritten<T: Serialize + DeserializeOwned>(&self, to: &T) -> String {
-        let before = self.0.as_deref().and_then(|text| Some((text, serde_json::from_str::<T>(text).ok()?)));
-        match before {
-            Some((text, before)) => rewritten(text, &before, to),
+        match self.0.as_deref().map(|text| (text, serde_json::from_str::<T>(text))) {
+            Some((text, Ok(before))) => rewritten(text, &before, to),
+            Some((text, Err(_))) => text.to_owned(),
             None => raw(to).get().to_owned(),
         }
     }

@@ -1,6 +1,6 @@
 //! Completion triggers: each enqueues a job when a group of other jobs has finished.
 //!
-//! A group is a name that jobs carry, a queue, or a type. A group is *drained* when none of its jobs runs
+//! A group is a name that jobs carry, a queue, or a type. A group has *finished* when none of its jobs runs
 //! and none could run: none is ready, no suspect is due, and no job is due that waits for its turn in an
 //! ordering key. A job that waits for a retry, is scheduled for later or is parked by a policy does not
 //! hold a trigger, unless the trigger waits for retries; then every unfinished job holds it. Dead letters
@@ -52,7 +52,7 @@ pub trait CompletionTriggers: Send + Sync + 'static {
     /// Applies changes, each only if the trigger still has the version that the change was decided from.
     async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>>;
 
-    /// Evaluates marked triggers, and enqueues the jobs of those whose groups are drained. Each firing is
+    /// Evaluates marked triggers, and enqueues the jobs of those whose groups have finished. Each firing is
     /// applied as a whole or not at all, and the failure of one does not affect the others. The call is
     /// safe to repeat, and for many processes at once.
     async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>>;
@@ -131,7 +131,7 @@ pub enum TriggerChanged {
     NoRoom,
 }
 
-/// The firing of a marked trigger, applied if its group is drained.
+/// The firing of a marked trigger, applied if its group has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerFiring {
     /// The trigger.
@@ -147,7 +147,7 @@ pub struct TriggerFiring {
 /// The outcome of a firing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TriggerFired {
-    /// The group is drained, and this trigger has fired.
+    /// The group has finished, and this trigger has fired.
     Fired {
         /// The version from now on.
         version: u64,

@@ -41,7 +41,7 @@ async fn harness(url: &str, schema: &str) -> Harness {
 }
 
 /// Waits until a session waits for a lock on the default partition of the history.
-async fn somebody_waits(session: &Client, schema: &str) {
+async fn a_session_waits(session: &Client, schema: &str) {
     let waiting = format!(
         "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{schema}.job_history_rest'::regclass"
     );
@@ -64,7 +64,7 @@ async fn a_day_of_the_history_that_is_made_meanwhile_buries_no_job() {
     maintenance.batch_execute(&make).await.expect("the partitions are created");
 
     let days_are_there = async {
-        somebody_waits(&observer, &schema).await;
+        a_session_waits(&observer, &schema).await;
         maintenance.batch_execute("COMMIT").await.expect("the partitions are created");
     };
     let (job, ()) = tokio::join!(h.succeed(&claimed), days_are_there);

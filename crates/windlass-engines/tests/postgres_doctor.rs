@@ -175,7 +175,7 @@ async fn a_table_and_an_index_that_are_nearly_empty_after_a_vacuum_are_named_unt
 }
 
 #[tokio::test]
-async fn a_notification_queue_that_fills_up_is_told_until_whoever_is_in_the_way_has_ended() {
+async fn a_notification_queue_that_fills_up_is_a_finding_until_the_session_that_blocks_it_has_ended() {
     let server = server(&[]);
     let (engine, _, client) = engine_on(&server.url()).await;
     let deaf = session(&server.url()).await;
@@ -214,7 +214,7 @@ async fn a_prepared_transaction_that_holds_back_vacuum_is_named() {
 }
 
 #[tokio::test]
-async fn a_replication_slot_that_nobody_reads_is_named_with_the_way_to_drop_it() {
+async fn a_replication_slot_without_a_reader_is_named_with_the_way_to_drop_it() {
     let server = server(&[("wal_level", "logical")]);
     let (engine, _, client) = engine_on(&server.url()).await;
     let make = "SELECT pg_create_logical_replication_slot('forgotten', 'pgoutput')";

@@ -559,7 +559,7 @@ async fn a_client_may_replace_what_waits_and_revive_what_is_dead() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_see_other_sessions_is_not_told_that_nobody_holds_back_vacuum() {
+async fn a_role_that_may_not_see_other_sessions_is_not_told_that_no_session_holds_back_vacuum() {
     let place = Place::new().await;
     let findings = place.as_role("reader").await.examine().await.unwrap();
     let finding = findings.iter().find(|finding| finding.about == "vacuum").unwrap();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Handlers, JobType, MemoryEngine, Worker, WorkerOptions};
+use windlass::MemoryEngine;
+use windlass::prelude::*;
 
 #[derive(Serialize, Deserialize)]
 struct SendMail {

@@ -8,7 +8,7 @@
 //! use windlass::WorkerOptions;
 //!
 //! let on_alert = |alert: &Alert| match alert {
-//!     Alert::Schedule { schedule, alarm } => eprintln!("{schedule}: {alarm}"),
+//!     Alert::Schedule { schedule, what } => eprintln!("{schedule}: {what}"),
 //!     other => eprintln!("{other}"),
 //! };
 //! let options = WorkerOptions { on_alert: Some(Arc::new(on_alert)), ..WorkerOptions::default() };
@@ -45,7 +45,7 @@ pub enum Alert {
         /// The schedule.
         schedule: ScheduleName,
         /// What happened.
-        alarm: ScheduleAlert,
+        what: ScheduleAlert,
     },
     /// A schedule cannot be read or fired, and does not run until it is removed and declared again.
     UnfitSchedule {
@@ -81,7 +81,7 @@ impl Alert {
     fn log(&self) {
         match self {
             Self::Duty(alert) => alert.log(),
-            Self::Schedule { schedule, alarm } => tracing::warn!(%schedule, %alarm, "{self}"),
+            Self::Schedule { schedule, what } => tracing::warn!(%schedule, %what, "{self}"),
             Self::UnfitSchedule { schedule, why } => tracing::error!(%schedule, why, "{self}"),
             Self::Trigger { trigger, why } => tracing::warn!(%trigger, %why, "{self}"),
             Self::UnreadableTrigger { trigger } => tracing::error!(%trigger, "{self}"),

@@ -72,7 +72,7 @@
 //! # impl windlass::JobType for SendMail { const NAME: &'static str = "mail.send"; }
 //!
 //! async fn remind(client: &Client, user: u64) -> Result<(), EnqueueError> {
-//!     let placed = client
+//!     let enqueued = client
 //!         .enqueue(SendMail { to: format!("user {user}") })
 //!         .delay(Duration::from_secs(3600)) // due in an hour, by the store's clock
 //!         .label("high") // or .priority(0); ten is least urgent
@@ -81,8 +81,8 @@
 //!         .timeout(Duration::from_secs(30))
 //!         .correlation("sign-up 12") // goes along into logs and follow-up jobs
 //!         .await?;
-//!     if placed.outcome == EnqueueOutcome::Duplicate {
-//!         println!("job {} will do it already", placed.id);
+//!     if enqueued.outcome == EnqueueOutcome::Duplicate {
+//!         println!("job {} will do it already", enqueued.id);
 //!     }
 //!     Ok(())
 //! }
@@ -218,6 +218,7 @@
 //!
 //! | module | what it contains |
 //! |---|---|
+//! | [`prelude`] | the names that most programs need |
 //! | [`client`], [`enqueue`] | enqueuing jobs |
 //! | [`handler`] | functions, their arguments and return values |
 //! | [`worker`] | pools of slots that claim, run and settle |
@@ -231,6 +232,7 @@
 //! | [`engines`] | the stores of jobs |
 //! | [`types`] | what a job is, and every rule about it |
 
+pub mod prelude;
 mod job_type;
 pub mod client;
 pub mod snapshot;

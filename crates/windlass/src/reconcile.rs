@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_says_when_it_starts_which_schedules_and_drains_its_code_no_longer_declares() {
+    async fn a_worker_says_when_it_starts_which_schedules_and_triggers_its_code_no_longer_declares() {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         Reconciler::of(&engine, &options()).at_start().await.unwrap();
         assert_eq!(said_at_start(&engine, options()).await, [[], []] as [[String; 0]; 2]);

@@ -63,6 +63,7 @@ mod tests {
     fn queue(ready: u64, running: u64, shut: bool) -> QueueStatus {
         QueueStatus {
             spec: QueueSpec::new("main".parse().unwrap()),
+            unreadable: None,
             pause: None,
             shut,
             counts: Counts { ready, running, ..Counts::default() },

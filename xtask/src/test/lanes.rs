@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_kept_apart_and_a_failure_is_results_with_its_name() {
+    fn output_is_kept_apart_and_a_failure_is_reported_with_its_name() {
         let folder = Folder::new("apart");
         let script = "for n in 1 2 3; do echo $0 $n; echo $0 $n >&2; sleep 0.01; done; exit $1";
         let jobs = [("a", "0"), ("b", "3")].map(|(name, code)| {

@@ -1,11 +1,11 @@
 //! Everything has a named limit: no channel is unbounded, except in tests.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::Tree;
 
 const UNBOUNDED: [&str; 3] = ["unbounded_channel", "UnboundedSender", "mpsc::channel()"];
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let lines = tree.below("crates/", ".rs").flat_map(|file| {
         let end = file.tests_from().unwrap_or(usize::MAX);
         file.code().take(end).map(move |line| (file, line))
@@ -13,7 +13,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let found = lines.filter_map(|(file, (index, code))| {
         let word = UNBOUNDED.iter().find(|word| code.contains(**word))?;
         let text = format!("`{word}` has no limit; use a channel with a named limit");
-        Some(Complaint::of_line(&file.path, index, text))
+        Some(Finding::of_line(&file.path, index, text))
     });
     found.collect()
 }

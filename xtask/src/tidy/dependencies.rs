@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Complaint;
+use super::Finding;
 use crate::command;
 
 /// The limit of the number of crates, ours included, which is not reached.
@@ -23,10 +23,10 @@ pub(super) fn of_the_library() -> Result<String, String> {
     ]))
 }
 
-pub(super) fn check(crates: &str) -> Option<Complaint> {
+pub(super) fn check(crates: &str) -> Option<Finding> {
     let count = crates.lines().filter(|line| !line.is_empty()).collect::<BTreeSet<_>>().len();
     let text = format!("expected fewer than {CRATES_BELOW} crates without features, got {count}");
-    (count >= CRATES_BELOW).then(|| Complaint::of_file("crates/windlass/Cargo.toml", text))
+    (count >= CRATES_BELOW).then(|| Finding::of_file("crates/windlass/Cargo.toml", text))
 }
 
 #[cfg(test)]

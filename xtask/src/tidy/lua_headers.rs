@@ -1,14 +1,14 @@
 //! Every Lua script has a header that names the keys it touches itself, its arguments and its answers.
 //! Parts, which scripts share, name the keys they touch.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::{File, Tree};
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.below("", ".lua").flat_map(complaints_about).collect()
 }
 
-fn complaints_about(file: &File) -> Vec<Complaint> {
+fn complaints_about(file: &File) -> Vec<Finding> {
     let is_part = file.path.contains("/parts/");
     let header: Vec<_> = file.text.lines().take_while(|line| line.starts_with("--")).collect();
     let has = |word: &str| header.iter().any(|line| line.starts_with(&format!("-- {word}")));
@@ -26,7 +26,7 @@ fn complaints_about(file: &File) -> Vec<Complaint> {
     missing.extend(touched(&file.text).into_iter().filter(|key| !named.contains(key)).map(|key| {
         format!("expected the key `{key}`, which this script touches, in the line `-- keys …` of its header")
     }));
-    missing.into_iter().map(|words| Complaint::of_line(&file.path, 0, &words)).collect()
+    missing.into_iter().map(|words| Finding::of_line(&file.path, 0, &words)).collect()
 }
 
 /// The names after `-- keys`, also in indented lines below it.

@@ -1,6 +1,6 @@
 //! Engine folders mirror each other file for file: a reader who knows one knows all. Memory is the model.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::Tree;
 
 const ENGINES: &str = "crates/windlass-engines/src/";
@@ -15,11 +15,11 @@ const ONLY_IN_MEMORY: [(&str, &str); 4] = [
     ("tests.rs", "tests of those indexes; what engines have in common is in windlass-conformance"),
 ];
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     check_with(tree, &ONLY_IN_MEMORY)
 }
 
-fn check_with(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Complaint> {
+fn check_with(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Finding> {
     let model = format!("{ENGINES}{MODEL}/");
     let names: Vec<_> = tree.below(&model, ".rs").map(|file| &file.path[model.len()..]).collect();
     let is_excepted = |name: &str| exceptions.iter().any(|(excepted, _)| covers(excepted, name));
@@ -31,14 +31,14 @@ fn check_with(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Complaint> {
                 "expected the counterpart of {MODEL}/{name}; add it, or list {name} with a reason in \
                  xtask/src/tidy/mirrors.rs"
             );
-            Complaint::of_file(&path, text)
+            Finding::of_file(&path, text)
         })
     });
     let stale = exceptions
         .iter()
         .filter(|(excepted, _)| !names.iter().any(|name| covers(excepted, name)))
         .map(|(name, _)| {
-            Complaint::of_file(
+            Finding::of_file(
                 "xtask/src/tidy/mirrors.rs",
                 format!("{MODEL}/{name} does not exist; remove it from the list"),
             )
@@ -67,8 +67,8 @@ mod tests {
     #[test]
     fn a_file_without_its_counterpart_is_named() {
         assert_eq!(check_with(&Tree::of(&[MEMORY_CLAIM, SQLITE_CLAIM]), &[]), []);
-        let complaints = check_with(&Tree::of(&[MEMORY_CLAIM, SQLITE_SETTLE]), &[]);
-        assert_eq!(complaints[0].path, SQLITE_CLAIM.0);
+        let findings = check_with(&Tree::of(&[MEMORY_CLAIM, SQLITE_SETTLE]), &[]);
+        assert_eq!(findings[0].path, SQLITE_CLAIM.0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Core does no I/O and never reads a clock; the time is an argument.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::Tree;
 
 const CORE: &str = "crates/windlass-core/src/";
@@ -15,12 +15,12 @@ const FOREIGN: [&str; 8] = [
     "tokio",
 ];
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let lines = tree.below(CORE, ".rs").flat_map(|file| file.code().map(move |line| (file, line)));
     let found = lines.filter_map(|(file, (index, code))| {
         let word = FOREIGN.iter().find(|word| code.contains(**word))?;
         let text = format!("`{word}` in core; core does no I/O and never reads a clock: pass it in");
-        Some(Complaint::of_line(&file.path, index, text))
+        Some(Finding::of_line(&file.path, index, text))
     });
     found.collect()
 }
@@ -32,8 +32,8 @@ mod tests {
     #[test]
     fn a_clock_in_core_is_found_and_one_elsewhere_is_not() {
         let read = "fn now() {\n    let now = std::time::SystemTime::now();\n}";
-        let complaints = check(&Tree::of(&[("crates/windlass-core/src/clock.rs", read)]));
-        assert_eq!(complaints[0].line, Some(2));
+        let findings = check(&Tree::of(&[("crates/windlass-core/src/clock.rs", read)]));
+        assert_eq!(findings[0].line, Some(2));
         assert_eq!(check(&Tree::of(&[("crates/windlass-engines/src/clock.rs", read)])), []);
     }
 

@@ -1,18 +1,18 @@
 //! A lint is switched off only with a reason: the reasons are also the list of functions that may be too
 //! long.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::{File, Tree};
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.below("", ".rs").flat_map(check_file).collect()
 }
 
-fn check_file(file: &File) -> Vec<Complaint> {
+fn check_file(file: &File) -> Vec<Finding> {
     let switched_off = file.code().filter(|(_, code)| is_switch(code.trim_start()));
     let unexplained = switched_off.filter(|(index, _)| !attribute_at(file, *index).contains("reason ="));
     let advice = "a lint is switched off without a reason; write `reason = \"…\"` into the attribute";
-    unexplained.map(|(index, _)| Complaint::of_line(&file.path, index, advice)).collect()
+    unexplained.map(|(index, _)| Finding::of_line(&file.path, index, advice)).collect()
 }
 
 fn is_switch(code: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::Complaint;
+use super::Finding;
 use super::tree::Tree;
 
 const PAGE: &str = "docs/requirements.md";
@@ -11,29 +11,29 @@ const PROMISES: &str = "docs/promises.md";
 /// The number of requirements in each chapter.
 const CHAPTERS: [(char, u32); 6] = [('A', 9), ('B', 21), ('C', 20), ('D', 4), ('E', 7), ('F', 14)];
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
-    let Some(page) = tree.file(PAGE) else { return vec![Complaint::of_file(PAGE, "expected this page")] };
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file(PAGE) else { return vec![Finding::of_file(PAGE, "expected this page")] };
     let rows: Vec<_> =
         page.text.lines().enumerate().filter_map(|(index, line)| Row::read(index, line)).collect();
     let tests = test_functions(tree);
-    let wrong = rows.iter().flat_map(|row| row.complaints(&tests));
+    let wrong = rows.iter().flat_map(|row| row.findings(&tests));
     wrong.chain(missing_or_twice(&rows)).chain(unguarded_promises(tree, &tests)).collect()
 }
 
 /// Checks the page of promises, whose rows are `| promise | tests |`.
-fn unguarded_promises(tree: &Tree, tests: &HashSet<&str>) -> Vec<Complaint> {
+fn unguarded_promises(tree: &Tree, tests: &HashSet<&str>) -> Vec<Finding> {
     let lines = tree.file(PROMISES).map(|page| page.text.lines()).into_iter().flatten();
     let rows = lines.enumerate().filter_map(|(index, line)| Some((index, line.strip_prefix("| ")?)));
     let promises = rows.filter(|(_, row)| !row.starts_with("promise |"));
-    let complaints = promises.flat_map(|(index, row)| {
+    let findings = promises.flat_map(|(index, row)| {
         let named = names_in(row.rsplit(" | ").next().unwrap_or_default());
-        let complain = |text: String| Complaint::of_line(PROMISES, index, text);
+        let complain = |text: String| Finding::of_line(PROMISES, index, text);
         let none = named.is_empty().then(|| complain("expected a test that guards this promise".to_owned()));
         let unknown = named.into_iter().filter(|test| !tests.contains(last_name(test)));
         let unknown = unknown.map(|test| complain(format!("there is no test `{test}`")));
         none.into_iter().chain(unknown.collect::<Vec<_>>())
     });
-    complaints.collect()
+    findings.collect()
 }
 
 /// The names between backticks, which are every second piece.
@@ -60,8 +60,8 @@ impl<'a> Row<'a> {
         is_number.then_some(Self { index, number, status, tests })
     }
 
-    fn complaints(&self, tests: &HashSet<&str>) -> Vec<Complaint> {
-        let complain = |text: String| Complaint::of_line(PAGE, self.index, text);
+    fn findings(&self, tests: &HashSet<&str>) -> Vec<Finding> {
+        let complain = |text: String| Finding::of_line(PAGE, self.index, text);
         match (self.status, self.tests.is_empty()) {
             ("shown" | "partly", true) => {
                 vec![complain(format!("{} is {}, but no test is named", self.number, self.status))]
@@ -93,13 +93,12 @@ fn function_name(code: &str) -> Option<&str> {
     is_declaration.then_some(&rest[..end])
 }
 
-fn missing_or_twice(rows: &[Row<'_>]) -> Vec<Complaint> {
+fn missing_or_twice(rows: &[Row<'_>]) -> Vec<Finding> {
     let numbers =
         CHAPTERS.iter().flat_map(|(chapter, last)| (1..=*last).map(move |n| format!("{chapter}{n}")));
     let wrong = numbers.filter_map(|number| {
         let times = rows.iter().filter(|row| row.number == number).count();
-        (times != 1)
-            .then(|| Complaint::of_file(PAGE, format!("expected {number} once, got it {times} times")))
+        (times != 1).then(|| Finding::of_file(PAGE, format!("expected {number} once, got it {times} times")))
     });
     wrong.collect()
 }
@@ -113,25 +112,25 @@ mod tests {
         "#[test]\nfn a_key_is_freed() {}\npub async fn jobs_leave_by_priority(h: &H) {}\n",
     );
 
-    /// The complaints about a page on which everything but the given line is not built yet.
-    fn complaints(line: &str) -> Vec<String> {
+    /// The findings about a page on which everything but the given line is not built yet.
+    fn findings(line: &str) -> Vec<String> {
         let number = line.split('|').nth(1).unwrap_or_default().trim().to_owned();
         let all =
             CHAPTERS.iter().flat_map(|(chapter, last)| (1..=*last).map(move |n| format!("{chapter}{n}")));
         let others =
             all.filter(|other| *other != number).map(|other| format!("| {other} | x | not built yet | |\n"));
         let page = others.chain([line.to_owned()]).collect::<String>();
-        check(&Tree::of(&[TESTS, (PAGE, &page)])).into_iter().map(|complaint| complaint.text).collect()
+        check(&Tree::of(&[TESTS, (PAGE, &page)])).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]
     fn a_test_that_does_not_exist_is_found() {
         assert_eq!(
-            complaints("| A1 | x | shown | `a_key_is_freed`, `conformance::jobs_leave_by_priority` |"),
+            findings("| A1 | x | shown | `a_key_is_freed`, `conformance::jobs_leave_by_priority` |"),
             [""; 0]
         );
         assert_eq!(
-            complaints("| A1 | x | shown | `a_key_is_lost` |"),
+            findings("| A1 | x | shown | `a_key_is_lost` |"),
             ["A1: there is no test `a_key_is_lost`"]
         );
     }
@@ -148,14 +147,14 @@ mod tests {
 
     #[test]
     fn what_is_shown_names_a_test() {
-        assert_eq!(complaints("| B3 | x | shown | |"), ["B3 is shown, but no test is named"]);
-        assert_eq!(complaints("| B3 | x | perhaps | |").len(), 1);
+        assert_eq!(findings("| B3 | x | shown | |"), ["B3 is shown, but no test is named"]);
+        assert_eq!(findings("| B3 | x | perhaps | |").len(), 1);
     }
 
     #[test]
     fn a_number_that_is_missing_or_listed_twice_is_found() {
-        assert_eq!(complaints("nothing").len(), 0);
-        assert_eq!(complaints("| C4 | x | not built yet | |\n| C4 | x | not built yet | |\n").len(), 1);
+        assert_eq!(findings("nothing").len(), 0);
+        assert_eq!(findings("| C4 | x | not built yet | |\n| C4 | x | not built yet | |\n").len(), 1);
         assert_eq!(check(&Tree::of(&[(PAGE, "")])).len(), 75);
     }
 }

@@ -1,6 +1,6 @@
 //! No file grows past a size, and clippy limits the size of functions by a number that may not rise.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::Tree;
 
 /// The maximum number of lines of a source file, tests included.
@@ -11,28 +11,28 @@ const FUNCTION_LINES: &str = "too-many-lines-threshold = 70";
 /// Files that may be longer: how long, and why.
 const LONGER: [(&str, usize, &str); 0] = [];
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
-    let mut complaints = check_files(tree, &LONGER);
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = check_files(tree, &LONGER);
     let settings = tree.file("clippy.toml").map_or("", |file| file.text.as_str());
     if !settings.lines().any(|line| line.trim() == FUNCTION_LINES) {
-        complaints.push(Complaint::of_file("clippy.toml", format!("expected `{FUNCTION_LINES}`")));
+        findings.push(Finding::of_file("clippy.toml", format!("expected `{FUNCTION_LINES}`")));
     }
-    complaints
+    findings
 }
 
-fn check_files(tree: &Tree, longer: &[(&str, usize, &str)]) -> Vec<Complaint> {
+fn check_files(tree: &Tree, longer: &[(&str, usize, &str)]) -> Vec<Finding> {
     let too_long = tree.below("", ".rs").filter_map(|file| {
         let lines = file.text.lines().count();
         let exception = longer.iter().find(|(path, ..)| *path == file.path);
         let max = exception.map_or(LINES_MAX, |(_, max, _)| *max);
         let text = format!("expected at most {max} lines, got {lines}; it probably has two topics; split it");
-        (lines > max).then(|| Complaint::of_file(&file.path, text))
+        (lines > max).then(|| Finding::of_file(&file.path, text))
     });
     let stale = longer
         .iter()
         .filter(|(path, ..)| tree.file(path).is_none_or(|file| file.text.lines().count() <= LINES_MAX));
     let stale = stale.map(|(path, ..)| {
-        Complaint::of_file(path, "no longer too long; remove it from the list in xtask/src/tidy/sizes.rs")
+        Finding::of_file(path, "no longer too long; remove it from the list in xtask/src/tidy/sizes.rs")
     });
     too_long.chain(stale).collect()
 }

@@ -1,22 +1,22 @@
 //! Tests do not sleep: they move the clock or wait for a signal. Where a sleep is needed (a handler that
 //! must outlive its timeout), the same line or one of the two lines above has [`MARK`] and a reason.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::{File, Tree};
 
 const SLEEP: &str = "sleep(Duration::from_";
 const MARK: &str = "may sleep:";
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.below("crates/", ".rs").flat_map(check_file).collect()
 }
 
-fn check_file(file: &File) -> Vec<Complaint> {
+fn check_file(file: &File) -> Vec<Finding> {
     let Some(first) = file.tests_from() else { return Vec::new() };
     let lines: Vec<_> = file.text.lines().collect();
     let sleeps = file.code().skip(first).filter(|(_, code)| code.contains(SLEEP));
     let unexplained = sleeps.filter(|(index, _)| !is_explained(&lines, *index));
-    unexplained.map(|(index, _)| Complaint::of_line(&file.path, index, advice())).collect()
+    unexplained.map(|(index, _)| Finding::of_line(&file.path, index, advice())).collect()
 }
 
 fn is_explained(lines: &[&str], index: usize) -> bool {

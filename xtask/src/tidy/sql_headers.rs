@@ -1,9 +1,9 @@
 //! Every SQL and Lua file begins with a comment that states its purpose.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::{File, Tree};
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let scripts = tree.below("", ".sql").chain(tree.below("", ".lua"));
     scripts.filter(|file| !has_header(file)).map(complain).collect()
 }
@@ -13,8 +13,8 @@ fn has_header(file: &File) -> bool {
     first.strip_prefix("-- ").is_some_and(|words| words.split_whitespace().count() >= 3)
 }
 
-fn complain(file: &File) -> Complaint {
-    Complaint::of_line(
+fn complain(file: &File) -> Finding {
+    Finding::of_line(
         &file.path,
         0,
         "expected a first line such as `-- settle: apply one transition, only while …`",
@@ -30,8 +30,8 @@ mod tests {
         let bare = ("a/sql/claim.sql", "UPDATE job SET state = 1;");
         let thin = ("a/sql/list.sql", "-- list\nSELECT 1;");
         let good = ("a/sql/settle.sql", "-- settle: apply one transition\nUPDATE job SET state = 2;");
-        let complaints = check(&Tree::of(&[bare, thin, good]));
-        let paths: Vec<_> = complaints.iter().map(|complaint| complaint.path.as_str()).collect();
+        let findings = check(&Tree::of(&[bare, thin, good]));
+        let paths: Vec<_> = findings.iter().map(|finding| finding.path.as_str()).collect();
         assert_eq!(paths, [bare.0, thin.0]);
     }
 }

@@ -1,11 +1,11 @@
 //! Comments end where code ends: at 110 columns. The formatter wraps code, but no tool wraps comments.
 
-use super::Complaint;
+use super::Finding;
 use super::tree::{File, Tree};
 
 const COLUMNS: usize = 110;
 
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let kinds = [(".rs", "//"), (".sql", "--"), (".lua", "--")];
     kinds
         .iter()
@@ -13,13 +13,13 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         .collect()
 }
 
-fn check_file<'a>(file: &'a File, mark: &'a str) -> impl Iterator<Item = Complaint> + 'a {
+fn check_file<'a>(file: &'a File, mark: &'a str) -> impl Iterator<Item = Finding> + 'a {
     let comments = file.text.lines().enumerate().filter(move |(_, line)| line.trim_start().starts_with(mark));
     comments.filter_map(|(index, line)| {
         let columns = line.chars().count();
         // An address cannot be wrapped.
         let is_too_long = columns > COLUMNS && !line.contains("https://");
-        is_too_long.then(|| Complaint::of_line(&file.path, index, advice(columns)))
+        is_too_long.then(|| Finding::of_line(&file.path, index, advice(columns)))
     })
 }
 

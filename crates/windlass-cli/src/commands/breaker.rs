@@ -14,6 +14,7 @@ use windlass_core::engine::Engine;
 use windlass_core::gate::Gate;
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX};
 use windlass_core::names::BreakerName;
+use windlass_core::policies::StoredBreaker;
 use windlass_core::span::{parse_span, show_span};
 
 use super::job::act::parse_reason;
@@ -82,8 +83,8 @@ pub(crate) async fn run(command: &BreakerCommand, context: &mut Context) -> Resu
 struct Listed {
     name: BreakerName,
     scope: LimitScope,
-    /// `None` if each process has its own state, which no other process can read.
-    state: Option<BreakerState>,
+    /// Or why it is unknown.
+    state: Result<BreakerState, String>,
 }
 
 impl Listed {
@@ -92,14 +93,16 @@ impl Listed {
     }
 
     fn remark(&self, now: Timestamp) -> String {
-        self.state.as_ref().map_or_else(|| OF_EACH.to_owned(), |state| remark(state, now))
+        self.state.as_ref().map_or_else(String::clone, |state| remark(state, now))
     }
 
     fn view(&self, now: Timestamp) -> Value {
-        let Some(state) = &self.state else {
-            return json!({"name": self.name, "scope": word_of(self.scope), "state": null, "why": OF_EACH});
-        };
-        view(&self.name, state, now)
+        match &self.state {
+            Ok(state) => view(&self.name, state, now),
+            Err(why) => {
+                json!({"name": self.name, "scope": word_of(self.scope), "state": null, "why": why})
+            }
+        }
     }
 }
 
@@ -122,14 +125,17 @@ fn scope_of(name: &BreakerName, context: &Context) -> LimitScope {
 async fn all(context: &Context) -> Result<(Vec<Listed>, Timestamp), Failure> {
     let read = context.engine.breakers().await?;
     let now = read.now;
-    let mut known: BTreeMap<_, _> =
-        read.breakers.into_iter().map(|stored| (stored.name, stored.state.at(now))).collect();
+    let state_of = |stored: StoredBreaker| {
+        let state = stored.state.map(|state| state.at(now)).map_err(|why| why.to_string());
+        (stored.name, state)
+    };
+    let mut known: BTreeMap<_, _> = read.breakers.into_iter().map(state_of).collect();
     for spec in &context.config.limits.breakers {
-        known.entry(spec.name.clone()).or_default();
+        known.entry(spec.name.clone()).or_insert_with(|| Ok(BreakerState::default()));
     }
-    let listed = |(name, state): (BreakerName, BreakerState)| {
-        let scope = scope_of(&name, context);
-        Listed { name, scope, state: (scope == LimitScope::Store).then_some(state) }
+    let listed = |(name, state)| match scope_of(&name, context) {
+        LimitScope::Store => Listed { name, scope: LimitScope::Store, state },
+        scope => Listed { name, scope, state: Err(OF_EACH.to_owned()) },
     };
     Ok((known.into_iter().map(listed).collect(), now))
 }
@@ -143,7 +149,7 @@ async fn list(context: &mut Context) -> Result<Code, Failure> {
     }
     let row = |listed: &Listed| {
         let failures =
-            listed.state.as_ref().map_or_else(String::new, |state| state.failures_in_a_row.to_string());
+            listed.state.as_ref().map_or_else(|_| String::new(), |state| state.failures_in_a_row.to_string());
         let cells =
             [listed.name.to_string(), word_of(listed.scope).to_owned(), listed.word().to_owned(), failures];
         cells.into_iter().chain([listed.remark(now)]).map(Cell::new).collect()
@@ -185,7 +191,7 @@ fn shown(listed: &Listed, waiting: usize, now: Timestamp) -> Vec<(&'static str, 
         ("state", listed.word().to_owned()),
         ("why", listed.remark(now)),
     ];
-    if let Some(state) = &listed.state {
+    if let Ok(state) = &listed.state {
         let probing: Vec<_> = state.probes.iter().map(|probe| format!("job {}", probe.job)).collect();
         pairs.extend([
             ("since", state.since.map_or("never changed".to_owned(), |since| since.to_string())),

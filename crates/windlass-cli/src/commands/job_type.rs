@@ -89,7 +89,7 @@ async fn list(context: &mut Context) -> Result<Code, Failure> {
         context.output.json(&types.iter().map(TypeView::from).collect::<Vec<_>>())?;
         return Ok(Code::Ok);
     }
-    let header = ["type", "queue", "retry", "timeout", "kept", "workers", "unfinished"];
+    let header = ["type", "queue", "retry", "timeout", "kept", "workers", "unfinished", "remark"];
     let none = "no job types; workers register their types at start, or see `windlass type register --help`";
     context.output.table(&header, types.iter().map(row).collect(), none)?;
     Ok(Code::Ok)
@@ -105,6 +105,7 @@ fn row(status: &TypeStatus) -> Vec<Cell> {
         Cell::new(format!("{}d", spec.retention_days)),
         Cell::new(status.workers),
         Cell::new(status.unfinished),
+        Cell::new(status.unreadable.as_ref().map(ToString::to_string).unwrap_or_default()),
     ]
 }
 
@@ -115,8 +116,10 @@ async fn show(args: &TypeArgs, context: &mut Context) -> Result<Code, Failure> {
         return Ok(Code::Ok);
     }
     let spec = &status.spec;
+    let state = status.unreadable.as_ref().map_or("registered".to_owned(), ToString::to_string);
     let pairs = [
         ("type", spec.name.to_string()),
+        ("state", state),
         ("queue", spec.queue.to_string()),
         ("retry", json!(spec.retry).to_string()),
         ("timeout", show_span(spec.timeout)),

@@ -175,7 +175,8 @@ fn remark(queue: &QueueStatus, now: Timestamp) -> String {
         format!("paused{left}{why}")
     });
     let shut = queue.shut.then(|| "shut".to_owned());
-    printable(&[shut, pause].into_iter().flatten().collect::<Vec<_>>().join(", "))
+    let unreadable = queue.unreadable.as_ref().map(ToString::to_string);
+    printable(&[unreadable, shut, pause].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// A queue, and the state of its store.

@@ -46,8 +46,8 @@ impl fmt::Display for ConfigError {
 pub(crate) struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    pub(crate) fn push(&mut self, problem: ConfigError) {
-        self.0.push(problem);
+    pub(crate) fn push(&mut self, error: ConfigError) {
+        self.0.push(error);
     }
 
     /// Returns the value if there is no error.
@@ -55,7 +55,7 @@ impl ConfigErrors {
         if self.0.is_empty() {
             return Ok(value);
         }
-        self.0.sort_by_key(|problem| problem.place.as_ref().map(Place::rank));
+        self.0.sort_by_key(|error| error.place.as_ref().map(Place::rank));
         Err(self.0)
     }
 }

@@ -20,12 +20,12 @@ const PREFIX: &str = "WINDLASS__";
 const PARTS_MAX: usize = 8;
 
 /// Overrides the settings of the file with the variables.
-pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], problems: &mut ConfigErrors) {
+pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], errors: &mut ConfigErrors) {
     let mut ours: Vec<_> = variables.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
     ours.sort();
     for (name, text) in ours {
-        if let Err(problem) = set(table, name, text) {
-            problems.push(problem);
+        if let Err(error) = set(table, name, text) {
+            errors.push(error);
         }
     }
 }
@@ -100,7 +100,7 @@ fn plain(key: &str) -> String {
 pub(crate) fn take_database_url(
     store: &mut StoreSettings,
     variables: &[(String, String)],
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) {
     if store.engine != EngineChoice::Postgres || store.postgres.url.is_some() {
         return;
@@ -109,17 +109,13 @@ pub(crate) fn take_database_url(
     let Some((name, text)) = given else { return };
     match DatabaseUrl::parse(text) {
         Ok(url) => store.postgres.url = Some(url),
-        Err(why) => problems.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => errors.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }
 
 /// Reads `USE_REDIS_QUEUE`, as older deployments set it. If true, it selects Redis, whatever the file says,
 /// and a spool on disk, unless the file names another. If false, it changes nothing.
-pub(crate) fn take_use_redis(
-    config: &mut Config,
-    variables: &[(String, String)],
-    problems: &mut ConfigErrors,
-) {
+pub(crate) fn take_use_redis(config: &mut Config, variables: &[(String, String)], errors: &mut ConfigErrors) {
     let Some((name, text)) = variables.iter().find(|(name, _)| name == "USE_REDIS_QUEUE") else { return };
     match flag(text) {
         Some(true) => {
@@ -129,7 +125,7 @@ pub(crate) fn take_use_redis(
         Some(false) => {}
         None => {
             let place = Place::Env(Arc::from(name.as_str()));
-            problems.push(ConfigError::at(&place, format!("expected true or false, got {text:?}")));
+            errors.push(ConfigError::at(&place, format!("expected true or false, got {text:?}")));
         }
     }
 }
@@ -138,7 +134,7 @@ pub(crate) fn take_use_redis(
 pub(crate) fn take_redis_url(
     store: &mut StoreSettings,
     variables: &[(String, String)],
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) {
     if store.engine != EngineChoice::Redis || store.redis.url.is_some() {
         return;
@@ -147,7 +143,7 @@ pub(crate) fn take_redis_url(
     let Some((name, text)) = given else { return };
     match RedisUrl::parse(text) {
         Ok(url) => store.redis.url = Some(url),
-        Err(why) => problems.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => errors.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }
 
@@ -155,13 +151,13 @@ pub(crate) fn take_redis_url(
 pub(crate) fn take_check_timeout(
     fallback: &mut FallbackSettings,
     variables: &[(String, String)],
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) {
     let given =
         variables.iter().find(|(name, text)| name == "REDIS_HEALTH_CHECK_TIMEOUT" && !text.is_empty());
     let Some((name, text)) = given else { return };
     match check_timeout(text) {
         Ok(span) => fallback.check_timeout = span,
-        Err(why) => problems.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => errors.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }

@@ -9,7 +9,7 @@ use super::error::ConfigError;
 use super::tree::{Entry, Node, Place, Table, Value};
 
 /// The maximum number of syntax errors that are reported for a file; one broken quote causes many.
-const SYNTAX_PROBLEMS_MAX: usize = 10;
+const SYNTAX_ERRORS_MAX: usize = 10;
 
 /// Parses a whole file.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
@@ -18,7 +18,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     if errors.is_empty() {
         return Ok(source.table(table.get_ref()));
     }
-    Err(errors.iter().take(SYNTAX_PROBLEMS_MAX).map(|error| source.problem(error)).collect())
+    Err(errors.iter().take(SYNTAX_ERRORS_MAX).map(|error| source.config_error(error)).collect())
 }
 
 /// Parses one value that stands alone, such as the `[1, 2]` of an environment variable. All its parts get
@@ -35,7 +35,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn problem(&self, error: &Error) -> ConfigError {
+    fn config_error(&self, error: &Error) -> ConfigError {
         let start = error.span().map_or(0, |span| span.start);
         ConfigError::at(&self.place(start), format!("expected TOML, got a syntax error: {}", error.message()))
     }
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_syntax_error_names_its_place() {
-        let problems = parse("w.toml", "[a]\nb = \n").unwrap_err();
-        assert!(problems[0].to_string().starts_with("w.toml:2:"), "{problems:?}");
+        let errors = parse("w.toml", "[a]\nb = \n").unwrap_err();
+        assert!(errors[0].to_string().starts_with("w.toml:2:"), "{errors:?}");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use super::tree::{Entry, Node, Place, Table, Value};
 /// Parses a whole file.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     let file: Arc<str> = file.into();
-    let top: Spanned<Yaml> = serde_saphyr::from_str(text).map_err(|error| vec![problem(&file, &error)])?;
+    let top: Spanned<Yaml> =
+        serde_saphyr::from_str(text).map_err(|error| vec![config_error(&file, &error)])?;
     match node(&file, top) {
         Node { value: Value::Table(table), .. } => Ok(table),
         Node { value: Value::Null, .. } => Ok(Table::default()),
@@ -24,7 +25,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     }
 }
 
-fn problem(file: &Arc<str>, error: &serde_saphyr::Error) -> ConfigError {
+fn config_error(file: &Arc<str>, error: &serde_saphyr::Error) -> ConfigError {
     let place = match error.location() {
         Some(location) => place(file, &location),
         None => Place::File { file: Arc::clone(file), line: 1, column: 1 },
@@ -161,21 +162,18 @@ mod tests {
 
     #[test]
     fn a_syntax_error_and_a_key_given_twice_name_their_places() {
-        let problems = parse("w.yaml", "a:\n  - 1\n b: 2\n").unwrap_err();
-        assert!(problems[0].to_string().starts_with("w.yaml:3:"), "{problems:?}");
-        let problems = parse("w.yaml", "a: 1\na: 2\n").unwrap_err();
-        assert!(problems[0].to_string().starts_with("w.yaml:2:"), "{problems:?}");
+        let errors = parse("w.yaml", "a:\n  - 1\n b: 2\n").unwrap_err();
+        assert!(errors[0].to_string().starts_with("w.yaml:3:"), "{errors:?}");
+        let errors = parse("w.yaml", "a: 1\na: 2\n").unwrap_err();
+        assert!(errors[0].to_string().starts_with("w.yaml:2:"), "{errors:?}");
     }
 
     #[test]
     fn several_documents_are_refused_in_our_own_words() {
-        let problems = parse("w.yaml", "a: 1\n---\nb: 2\n").unwrap_err();
-        assert!(
-            problems[0].to_string().ends_with(": expected one YAML document, got several"),
-            "{problems:?}"
-        );
-        let problems = parse("w.yaml", "a:\n\tb: 1\n").unwrap_err();
-        assert!(!problems[0].to_string().contains("at line"), "{problems:?}");
+        let errors = parse("w.yaml", "a: 1\n---\nb: 2\n").unwrap_err();
+        assert!(errors[0].to_string().ends_with(": expected one YAML document, got several"), "{errors:?}");
+        let errors = parse("w.yaml", "a:\n\tb: 1\n").unwrap_err();
+        assert!(!errors[0].to_string().contains("at line"), "{errors:?}");
     }
 
     #[test]

@@ -17,33 +17,33 @@ const PLACES: &[(&str, LimitAt)] = &[("run", LimitAt::Run), ("enqueue", LimitAt:
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Reads breakers and rate limits, and sorts them by name.
-pub(crate) fn read(breakers: &[Entry], rate_limits: &[Entry], problems: &mut ConfigErrors) -> LimitOptions {
-    check_once(breakers, problems);
-    check_once(rate_limits, problems);
+pub(crate) fn read(breakers: &[Entry], rate_limits: &[Entry], errors: &mut ConfigErrors) -> LimitOptions {
+    check_once(breakers, errors);
+    check_once(rate_limits, errors);
     let mut options = LimitOptions {
-        breakers: breakers.iter().filter_map(|entry| read_breaker(entry, problems)).collect(),
-        rate_limits: rate_limits.iter().filter_map(|entry| read_rate_limit(entry, problems)).collect(),
+        breakers: breakers.iter().filter_map(|entry| read_breaker(entry, errors)).collect(),
+        rate_limits: rate_limits.iter().filter_map(|entry| read_rate_limit(entry, errors)).collect(),
     };
     options.breakers.sort_by(|a, b| a.name.cmp(&b.name));
     options.rate_limits.sort_by(|a, b| a.name.cmp(&b.name));
     options
 }
 
-fn check_once(entries: &[Entry], problems: &mut ConfigErrors) {
+fn check_once(entries: &[Entry], errors: &mut ConfigErrors) {
     for (index, entry) in entries.iter().enumerate() {
         if entries[..index].iter().any(|other| other.key.eq_ignore_ascii_case(&entry.key)) {
             let message =
                 format!("expected {} once, got it twice; names are matched without case", entry.key);
-            problems.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_place, message));
         }
     }
 }
 
-fn read_breaker(entry: &Entry, problems: &mut ConfigErrors) -> Option<BreakerSpec> {
-    let name = name(entry, BreakerName::parse, problems)?;
+fn read_breaker(entry: &Entry, errors: &mut ConfigErrors) -> Option<BreakerSpec> {
+    let name = name(entry, BreakerName::parse, errors)?;
     let default = BreakerSpec::new(name);
     let title = format!("[breakers.{}]", default.name);
-    let mut section = Section::of(title, Some(&entry.node), problems);
+    let mut section = Section::of(title, Some(&entry.node), errors);
     let failure_rate = read_failure_rate(&mut section);
     let seconds = section.get("open_cooldown_seconds", whole(1, i64::from(u32::MAX)));
     let options = BreakerOptions {
@@ -66,7 +66,7 @@ fn read_breaker(entry: &Entry, problems: &mut ConfigErrors) -> Option<BreakerSpe
     let types = section.get("types", types).unwrap_or_default();
     if let Err(why) = options.check() {
         section
-            .problems()
+            .errors()
             .push(ConfigError::at(&entry.key_place, format!("[breakers.{}]: {why}", default.name)));
         return None;
     }
@@ -86,10 +86,10 @@ fn read_failure_rate(section: &mut Section<'_, '_>) -> Option<FailureRate> {
     })
 }
 
-fn read_rate_limit(entry: &Entry, problems: &mut ConfigErrors) -> Option<RateLimitSpec> {
-    let name = name(entry, LimitName::parse, problems)?;
+fn read_rate_limit(entry: &Entry, errors: &mut ConfigErrors) -> Option<RateLimitSpec> {
+    let name = name(entry, LimitName::parse, errors)?;
     let title = format!("[rate_limits.{name}]");
-    let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
+    let mut section = Section::of(title.as_str(), Some(&entry.node), errors);
     let limit = number(&mut section, "limit", RATE_MAX);
     let per = section.get("per", span(SHORTEST, DELAY_MAX)).unwrap_or(Duration::from_secs(1));
     let burst = number(&mut section, "burst", RATE_MAX);
@@ -102,7 +102,7 @@ fn read_rate_limit(entry: &Entry, problems: &mut ConfigErrors) -> Option<RateLim
             let message = format!(
                 "expected `limit` in {title}, got none; set the number of tokens of each period `per`"
             );
-            section.problems().push(ConfigError::at(&entry.key_place, message));
+            section.errors().push(ConfigError::at(&entry.key_place, message));
         }
         return None;
     };
@@ -147,7 +147,7 @@ fn types(value: &Value) -> Result<Vec<TypeName>, String> {
 fn name<T>(
     entry: &Entry,
     parse: impl Fn(&str) -> Result<T, NameError>,
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) -> Option<T> {
-    parse(&entry.key).map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
+    parse(&entry.key).map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
 }

@@ -31,7 +31,7 @@ const ESCALATIONS: &[(&str, Escalation)] = &[
 ];
 
 /// Reads the priority labels: the built-in ones, changed, extended and removed (`low = false`).
-pub(crate) fn read_priorities(entries: &[Entry], problems: &mut ConfigErrors) -> PriorityLabels {
+pub(crate) fn read_priorities(entries: &[Entry], errors: &mut ConfigErrors) -> PriorityLabels {
     let built_in = [("high", 0), ("normal", 5), ("low", 10)];
     let mut labels: BTreeMap<PriorityLabel, Priority> = built_in
         .into_iter()
@@ -41,14 +41,14 @@ pub(crate) fn read_priorities(entries: &[Entry], problems: &mut ConfigErrors) ->
         })
         .collect();
     for entry in entries {
-        let Some(label) = name(entry, PriorityLabel::parse, problems) else { continue };
+        let Some(label) = name(entry, PriorityLabel::parse, errors) else { continue };
         if boolean(&entry.node.value) == Ok(false) && whole(0, 10)(&entry.node.value).is_err() {
             labels.remove(&label);
             continue;
         }
         match whole(0, 10)(&entry.node.value).map(Priority::new) {
             Ok(Ok(priority)) => drop(labels.insert(label, priority)),
-            _ => problems.push(ConfigError::at(
+            _ => errors.push(ConfigError::at(
                 &entry.node.place,
                 format!(
                     "`{label}` in [priorities]: expected a whole number from 0 (most urgent) to 10, or false to remove the label, got {}",
@@ -61,32 +61,33 @@ pub(crate) fn read_priorities(entries: &[Entry], problems: &mut ConfigErrors) ->
 }
 
 /// Reads the queues: the five built-in ones, changed, extended and removed.
-pub(crate) fn read_queues(entries: &[Entry], problems: &mut ConfigErrors) -> Vec<QueueSpec> {
+pub(crate) fn read_queues(entries: &[Entry], errors: &mut ConfigErrors) -> Vec<QueueSpec> {
     let mut queues = QueueSpec::built_in();
     let mut seen = Vec::new();
     for entry in entries {
-        let Some(name) = name(entry, QueueName::parse, problems) else { continue };
+        let Some(name) = name(entry, QueueName::parse, errors) else { continue };
         if seen.contains(&name) {
             let message = format!("expected queue {name} once, got it twice; names are matched without case");
-            problems.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_place, message));
             continue;
         }
         seen.push(name.clone());
         let at = queues.iter().position(|queue| queue.name == name);
         let before = at.map_or_else(|| QueueSpec::new(name), |at| queues.remove(at));
-        queues.extend(read_queue(&entry.node, before, problems));
+        queues.extend(read_queue(&entry.node, before, errors));
     }
     queues.sort_by(|a, b| (a.priority, &a.name).cmp(&(b.priority, &b.name)));
     queues
 }
 
-fn read_queue(node: &Node, queue: QueueSpec, problems: &mut ConfigErrors) -> Option<QueueSpec> {
-    let mut section = Section::of(format!("[queues.{}]", queue.name), Some(node), problems);
+fn read_queue(node: &Node, queue: QueueSpec, errors: &mut ConfigErrors) -> Option<QueueSpec> {
+    let mut section = Section::of(format!("[queues.{}]", queue.name), Some(node), errors);
     let remove = section.get("remove", boolean).unwrap_or(false);
     let day = Duration::from_secs(24 * 60 * 60);
     let count = |section: &mut Section<'_, '_>, key| {
         section.get(key, whole(1, i64::MAX)).and_then(|number| u64::try_from(number).ok())
     };
+    let colour = section.get("colour", word(COLOURS)).or_else(|| section.get("color", word(COLOURS)));
     let queue = QueueSpec {
         priority: section.get("priority", priority).unwrap_or(queue.priority),
         concurrency: section
@@ -97,7 +98,7 @@ fn read_queue(node: &Node, queue: QueueSpec, problems: &mut ConfigErrors) -> Opt
             .get("poll_interval", span(POLL_INTERVAL_MIN, day))
             .unwrap_or(queue.poll_interval),
         p95_target: section.get("p95_target", span(Duration::from_millis(1), day * 30)).or(queue.p95_target),
-        colour: section.get("colour", word(COLOURS)).unwrap_or(queue.colour),
+        colour: colour.unwrap_or(queue.colour),
         escalation: section.get("escalation", word(ESCALATIONS)).unwrap_or(queue.escalation),
         capacity: count(&mut section, "capacity").or(queue.capacity),
         warn_depth: count(&mut section, "warn_depth").or(queue.warn_depth),
@@ -116,7 +117,7 @@ fn check_warn_depth(section: &mut Section<'_, '_>, queue: &QueueSpec) {
         "`warn_depth` in [queues.{}]: expected less than the `capacity` of {capacity}, got {warn}",
         queue.name
     );
-    section.problems().push(ConfigError::at(&place, message));
+    section.errors().push(ConfigError::at(&place, message));
 }
 
 /// Reads the job types of the configuration.
@@ -124,13 +125,13 @@ pub(crate) fn read_types(
     entries: &[Entry],
     queues: &[QueueSpec],
     default_retry: &RetryPolicy,
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) -> Vec<TypeSpec> {
     let mut types: Vec<_> = entries
         .iter()
         .filter_map(|entry| {
-            let name = name(entry, TypeName::parse, problems)?;
-            read_type(entry, name, queues, default_retry, problems)
+            let name = name(entry, TypeName::parse, errors)?;
+            read_type(entry, name, queues, default_retry, errors)
         })
         .collect();
     types.sort_by(|a: &TypeSpec, b| a.name.cmp(&b.name));
@@ -142,13 +143,13 @@ fn read_type(
     name: TypeName,
     queues: &[QueueSpec],
     default_retry: &RetryPolicy,
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) -> Option<TypeSpec> {
     let title = format!("[types.{name}]");
-    let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
+    let mut section = Section::of(title.as_str(), Some(&entry.node), errors);
     let queue = read_queue_of_type(&mut section, entry, &title, queues);
     let own_retry = section.entry("retry");
-    let retry = own_retry.map(|own| retry::read(&format!("`retry` in {title}"), own, section.problems()));
+    let retry = own_retry.map(|own| retry::read(&format!("`retry` in {title}"), own, section.errors()));
     let default =
         TypeSpec::new(name, QueueName::parse("default").expect("a built-in queue has a plain name"));
     let spec = TypeSpec {
@@ -180,7 +181,7 @@ fn read_queue_of_type(
         if section.place("queue").is_none() {
             let message =
                 format!("expected `queue` in {title}, got none; every job type belongs to one queue");
-            section.problems().push(ConfigError::at(&entry.key_place, message));
+            section.errors().push(ConfigError::at(&entry.key_place, message));
         }
         return None;
     };
@@ -194,7 +195,7 @@ fn read_queue_of_type(
     };
     let place = section.place("queue").unwrap_or(&entry.key_place).clone();
     let message = format!("`queue` in {title}: expected a declared queue, got {queue:?}");
-    section.problems().push(ConfigError::at(&place, message).hint(hint));
+    section.errors().push(ConfigError::at(&place, message).hint(hint));
     None
 }
 
@@ -205,7 +206,7 @@ fn priority(value: &Value) -> Result<Priority, String> {
 fn name<T>(
     entry: &Entry,
     parse: impl Fn(&str) -> Result<T, windlass_core::names::NameError>,
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) -> Option<T> {
-    parse(&entry.key).map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
+    parse(&entry.key).map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
 }

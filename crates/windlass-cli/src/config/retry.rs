@@ -154,28 +154,28 @@ impl PolicyParts {
 }
 
 /// Reads a policy from a file: a word such as `"fibonacci"`, or a table with `policy` and its settings.
-pub(crate) fn read(name: &str, entry: &Entry, problems: &mut ConfigErrors) -> Option<RetryPolicy> {
+pub(crate) fn read(name: &str, entry: &Entry, errors: &mut ConfigErrors) -> Option<RetryPolicy> {
     if let Value::Text(word) | Value::Raw(word) = &entry.node.value {
         let policy = parse_policy(word);
         return policy
-            .map_err(|why| problems.push(ConfigError::at(&entry.node.place, format!("{name}: {why}"))))
+            .map_err(|why| errors.push(ConfigError::at(&entry.node.place, format!("{name}: {why}"))))
             .ok();
     }
-    read_table(name, &entry.node, problems)
+    read_table(name, &entry.node, errors)
 }
 
-fn read_table(name: &str, node: &Node, problems: &mut ConfigErrors) -> Option<RetryPolicy> {
-    let mut section = Section::of(name, Some(node), problems);
+fn read_table(name: &str, node: &Node, errors: &mut ConfigErrors) -> Option<RetryPolicy> {
+    let mut section = Section::of(name, Some(node), errors);
     let policy = section.get("policy", text).unwrap_or_else(|| "exponential".to_owned());
     let Some(settings) = settings_of(&policy) else {
         let place = section.place("policy").unwrap_or(&node.place).clone();
-        section.problems().push(ConfigError::at(&place, format!("{name}: {}", unknown_policy(&policy))));
+        section.errors().push(ConfigError::at(&place, format!("{name}: {}", unknown_policy(&policy))));
         return None;
     };
     let parts = PolicyParts { policy, ..read_settings(&mut section, settings) };
     section.finish();
     let built = parts.build();
-    built.map_err(|why| problems.push(ConfigError::at(&node.place, format!("{name}: {why}")))).ok()
+    built.map_err(|why| errors.push(ConfigError::at(&node.place, format!("{name}: {why}")))).ok()
 }
 
 /// Reads only the settings that the policy has, so that any other setting is an unknown key at its own

@@ -27,19 +27,19 @@ const HOLIDAYS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub(crate) fn read(
     entries: &[Entry],
     labels: &PriorityLabels,
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) -> Vec<ScheduleSpec> {
     let mut schedules: Vec<ScheduleSpec> = Vec::new();
     for entry in entries {
-        let Some(spec) = read_one(entry, labels, problems) else { continue };
+        let Some(spec) = read_one(entry, labels, errors) else { continue };
         if schedules.iter().any(|other| other.name == spec.name) {
             let message =
                 format!("expected schedule {} once, got it twice; names are matched without case", spec.name);
-            problems.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_place, message));
             continue;
         }
         if let Err(why) = spec.check() {
-            problems.push(ConfigError::at(&entry.key_place, why.to_string()));
+            errors.push(ConfigError::at(&entry.key_place, why.to_string()));
             continue;
         }
         schedules.push(spec);
@@ -48,12 +48,12 @@ pub(crate) fn read(
     schedules
 }
 
-fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut ConfigErrors) -> Option<ScheduleSpec> {
+fn read_one(entry: &Entry, labels: &PriorityLabels, errors: &mut ConfigErrors) -> Option<ScheduleSpec> {
     let name = ScheduleName::parse(&entry.key)
-        .map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string())))
+        .map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string())))
         .ok()?;
     let title = format!("[schedules.{name}]");
-    let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
+    let mut section = Section::of(title.as_str(), Some(&entry.node), errors);
     let zone = section.get("tz", |value| Zone::parse(&text(value)?).map_err(|why| why.to_string()));
     let is_missing = section.place("schedule").is_none() || section.place("job").is_none();
     let schedule = section.get("schedule", |value| read_schedule(value, zone));
@@ -66,7 +66,7 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut ConfigErrors)
         let message = format!(
             "expected `schedule` and `job` in {title}, got none or one; set when it runs and the type of its jobs"
         );
-        section.problems().push(ConfigError::at(&entry.key_place, message));
+        section.errors().push(ConfigError::at(&entry.key_place, message));
     }
     let (schedule, job_type) = match (schedule, job_type) {
         (Some(schedule), Some(job_type)) => (schedule, job_type),

@@ -13,33 +13,28 @@ pub(crate) struct Section<'a, 'p> {
     name: String,
     table: Option<&'a Table>,
     known: Vec<&'static str>,
-    problems: &'p mut ConfigErrors,
+    errors: &'p mut ConfigErrors,
 }
 
 impl<'a, 'p> Section<'a, 'p> {
     /// The table of an entry. An entry that is no table is an error, and an empty table is read instead.
-    pub(crate) fn of(
-        name: impl Into<String>,
-        node: Option<&'a Node>,
-        problems: &'p mut ConfigErrors,
-    ) -> Self {
+    pub(crate) fn of(name: impl Into<String>, node: Option<&'a Node>, errors: &'p mut ConfigErrors) -> Self {
         let name = name.into();
         let table = match node.map(|node| &node.value) {
             None | Some(Value::Null) => None,
             Some(Value::Table(table)) => Some(table),
             Some(other) => {
                 let message = format!("expected {name} to be a table, got {}", other.describe());
-                problems
-                    .push(ConfigError::at(&node.expect("an entry with a value has a node").place, message));
+                errors.push(ConfigError::at(&node.expect("an entry with a value has a node").place, message));
                 None
             }
         };
-        Self { name, table, known: Vec::new(), problems }
+        Self { name, table, known: Vec::new(), errors }
     }
 
     /// The top level of the tree.
-    pub(crate) fn top(table: &'a Table, problems: &'p mut ConfigErrors) -> Self {
-        Self { name: "the top level".to_owned(), table: Some(table), known: Vec::new(), problems }
+    pub(crate) fn top(table: &'a Table, errors: &'p mut ConfigErrors) -> Self {
+        Self { name: "the top level".to_owned(), table: Some(table), known: Vec::new(), errors }
     }
 
     /// The value of a key, if it is present and valid. An invalid value adds an error.
@@ -53,7 +48,7 @@ impl<'a, 'p> Section<'a, 'p> {
             Ok(value) => Some(value),
             Err(why) => {
                 let message = format!("`{key}` in {}: {why}", self.name);
-                self.problems.push(ConfigError::at(&entry.node.place, message));
+                self.errors.push(ConfigError::at(&entry.node.place, message));
                 None
             }
         }
@@ -71,8 +66,8 @@ impl<'a, 'p> Section<'a, 'p> {
     }
 
     /// The list of errors, to read a table inside this table.
-    pub(crate) fn problems(&mut self) -> &mut ConfigErrors {
-        self.problems
+    pub(crate) fn errors(&mut self) -> &mut ConfigErrors {
+        self.errors
     }
 
     /// Adds an error for every key that no call has requested.
@@ -81,7 +76,7 @@ impl<'a, 'p> Section<'a, 'p> {
         for entry in unknown.filter(|entry| !self.known.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}` in {}", super::tree::shortened(&entry.key), self.name);
             let hint = suggest(&entry.key, self.known.iter().copied());
-            self.problems.push(ConfigError::at(&entry.key_place, message).hint(hint));
+            self.errors.push(ConfigError::at(&entry.key_place, message).hint(hint));
         }
     }
 }

@@ -12,7 +12,7 @@ fn load_text(file: &str, text: &str, variables: &[(&str, &str)]) -> Result<Confi
     std::fs::write(&path, text).unwrap();
     let prefix = format!("{}/", dir.path().display());
     load(Some(&path), &vars(variables))
-        .map_err(|problems| problems.iter().map(|p| p.to_string().replace(&prefix, "")).collect())
+        .map_err(|errors| errors.iter().map(|p| p.to_string().replace(&prefix, "")).collect())
 }
 
 fn toml(text: &str) -> Result<Config, Vec<String>> {
@@ -73,21 +73,21 @@ fn yaml_says_the_same_as_toml() {
 
 #[test]
 fn a_misspelt_key_names_file_line_column_and_the_nearest_key() {
-    let problems = toml("[worker]\nlease = \"30s\"\n\n[queues.high]\nconcurency = 5\n").unwrap_err();
+    let errors = toml("[worker]\nlease = \"30s\"\n\n[queues.high]\nconcurency = 5\n").unwrap_err();
     assert_eq!(
-        problems,
+        errors,
         ["windlass.toml:5:1: unknown key `concurency` in [queues.high]; did you mean `concurrency`?"]
     );
-    let problems = load_text("windlass.yaml", "queues:\n  high:\n    concurency: 5\n", &[]).unwrap_err();
+    let errors = load_text("windlass.yaml", "queues:\n  high:\n    concurency: 5\n", &[]).unwrap_err();
     assert_eq!(
-        problems,
+        errors,
         ["windlass.yaml:3:5: unknown key `concurency` in [queues.high]; did you mean `concurrency`?"]
     );
 }
 
 #[test]
 fn all_problems_are_told_at_once_in_the_order_of_the_file() {
-    let problems = toml(
+    let errors = toml(
         "[store]\nengine = \"sqllite\"\n[worker]\nlease = 30\nmax_crashes = 0\n[queues.\"odd name\"]\n[queues.high]\nconcurrency = \"many\"\npoll_interval = \"1ms\"\n[types.send]\nqueue = \"hihg\"\n[types.lost]\n[wrker]\n",
     )
     .unwrap_err();
@@ -102,7 +102,7 @@ fn all_problems_are_told_at_once_in_the_order_of_the_file() {
         "windlass.toml:12:8: expected `queue` in [types.lost], got none; every job type belongs to one queue",
         "windlass.toml:13:2: unknown key `wrker` in the top level; did you mean `worker`?",
     ];
-    assert_eq!(problems, expected);
+    assert_eq!(errors, expected);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn the_environment_goes_over_the_file_and_says_so_when_it_is_wrong() {
     assert_eq!(config.priorities.resolve("urgent").unwrap().1.level(), 1);
     assert_eq!(config.store.path, PathBuf::from("/tmp/5"));
 
-    let problems = load_text(
+    let errors = load_text(
         "windlass.toml",
         file,
         &[
@@ -152,9 +152,9 @@ fn the_environment_goes_over_the_file_and_says_so_when_it_is_wrong() {
         "environment variable WINDLASS__WORKER__LEASE: `lease` in [worker]: expected a span of time",
         "environment variable WINDLASS__WORKER____X: expected a name such as WINDLASS__WORKER__LEASE",
     ];
-    assert_eq!(problems.len(), starts.len(), "{problems:#?}");
-    for (problem, start) in problems.iter().zip(starts) {
-        assert!(problem.starts_with(start), "{problem}\n{start}");
+    assert_eq!(errors.len(), starts.len(), "{errors:#?}");
+    for (error, start) in errors.iter().zip(starts) {
+        assert!(error.starts_with(start), "{error}\n{start}");
     }
 }
 
@@ -195,8 +195,8 @@ fn the_time_that_a_check_may_take_is_read_in_seconds_from_the_variable_of_old() 
     let of = |text: &str| load(None, &vars(&[("REDIS_HEALTH_CHECK_TIMEOUT", text)]));
     assert_eq!(of("0.5").unwrap().fallback.check_timeout, Duration::from_millis(500));
     for wrong in ["soon", "0", "-1", "61", "NaN", "1e400"] {
-        let problems = of(wrong).unwrap_err();
-        assert!(problems[0].to_string().contains("such as 2.0"), "{wrong}: {problems:?}");
+        let errors = of(wrong).unwrap_err();
+        assert!(errors[0].to_string().contains("such as 2.0"), "{wrong}: {errors:?}");
     }
 }
 
@@ -230,6 +230,15 @@ fn every_setting_of_a_queue_and_a_type_arrives() {
 }
 
 #[test]
+fn a_colour_may_be_spelled_color_but_not_both_ways_at_once() {
+    let config = toml("[queues.q]\ncolor = \"green\"\n").unwrap();
+    let queue = config.queues.iter().find(|q| q.name.as_str() == "q").unwrap();
+    assert_eq!(queue.colour, windlass_core::queue::Colour::Green);
+    let both = toml("[queues.q]\ncolour = \"green\"\ncolor = \"blue\"\n").unwrap_err();
+    assert!(both[0].contains("unknown key `color`"), "{both:?}");
+}
+
+#[test]
 fn labels_are_added_changed_and_taken_away() {
     let config = toml("[priorities]\nURGENT = 1\nhigh = 2\nlow = false\n").unwrap();
     let level = |label| config.priorities.resolve(label).map(|(_, priority)| priority.level());
@@ -250,24 +259,24 @@ fn the_default_retry_is_taken_by_types_that_say_nothing() {
 
 #[test]
 fn a_setting_that_the_policy_does_not_have_is_refused_at_its_place() {
-    let problems = toml("[retry]\npolicy = \"fibonacci\"\nbase = \"1m\"\n").unwrap_err();
+    let errors = toml("[retry]\npolicy = \"fibonacci\"\nbase = \"1m\"\n").unwrap_err();
     assert_eq!(
-        problems,
+        errors,
         ["windlass.toml:3:1: unknown key `base` in [retry]; known here: policy, unit, attempts"]
     );
-    let problems = toml("[retry]\npolicy = \"fibonaci\"\n").unwrap_err();
-    assert!(problems[0].contains("did you mean `fibonacci`?"), "{problems:?}");
-    let problems = toml("[retry]\npolicy = \"fixed\"\n").unwrap_err();
-    assert!(problems[0].contains("expected `every`"), "{problems:?}");
-    let problems = toml("[retry]\npolicy = \"progressive\"\ntiers = [{ max_age = \"1d\" }]\n").unwrap_err();
-    assert!(problems[0].contains("expected `interval`"), "{problems:?}");
+    let errors = toml("[retry]\npolicy = \"fibonaci\"\n").unwrap_err();
+    assert!(errors[0].contains("did you mean `fibonacci`?"), "{errors:?}");
+    let errors = toml("[retry]\npolicy = \"fixed\"\n").unwrap_err();
+    assert!(errors[0].contains("expected `every`"), "{errors:?}");
+    let errors = toml("[retry]\npolicy = \"progressive\"\ntiers = [{ max_age = \"1d\" }]\n").unwrap_err();
+    assert!(errors[0].contains("expected `interval`"), "{errors:?}");
 }
 
 #[test]
 fn a_heartbeat_must_fit_twice_into_the_lease() {
     assert!(toml("[worker]\nlease = \"20s\"\n").is_ok());
-    let problems = toml("[worker]\nlease = \"15s\"\n").unwrap_err();
-    assert!(problems[0].starts_with("windlass.toml:2:9: expected `heartbeat`"), "{problems:?}");
+    let errors = toml("[worker]\nlease = \"15s\"\n").unwrap_err();
+    assert!(errors[0].starts_with("windlass.toml:2:9: expected `heartbeat`"), "{errors:?}");
 }
 
 #[test]
@@ -278,11 +287,11 @@ fn a_warning_past_the_capacity_is_refused() {
 
 #[test]
 fn sections_that_are_no_tables_are_refused() {
-    let problems = toml("store = 1\nworker = \"x\"\npriorities = []\nqueues = true\ntypes = 2\nretry = 3\n")
+    let errors = toml("store = 1\nworker = \"x\"\npriorities = []\nqueues = true\ntypes = 2\nretry = 3\n")
         .unwrap_err();
-    assert_eq!(problems.len(), 6, "{problems:#?}");
-    let problems = toml("[queues]\nhigh = 3\n").unwrap_err();
-    assert_eq!(problems, ["windlass.toml:2:8: expected [queues.high] to be a table, got 3"]);
+    assert_eq!(errors.len(), 6, "{errors:#?}");
+    let errors = toml("[queues]\nhigh = 3\n").unwrap_err();
+    assert_eq!(errors, ["windlass.toml:2:8: expected [queues.high] to be a table, got 3"]);
 }
 
 #[test]
@@ -382,9 +391,9 @@ fn every_setting_of_workers_reaches_the_worker() {
 
 #[test]
 fn heartbeats_of_duties_that_are_too_rare_for_their_expiry_are_refused() {
-    let problems = toml("[worker]\nduty_heartbeat = \"9s\"\n").unwrap_err();
-    assert_eq!(problems.len(), 1, "{problems:#?}");
-    assert!(format!("{problems:?}").contains("two fit into"), "{problems:#?}");
+    let errors = toml("[worker]\nduty_heartbeat = \"9s\"\n").unwrap_err();
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    assert!(format!("{errors:?}").contains("two fit into"), "{errors:#?}");
 }
 
 #[test]
@@ -398,16 +407,16 @@ fn turns_without_a_leader_are_refused_and_so_are_turns_that_are_too_short() {
 
 #[test]
 fn breakers_and_rate_limits_say_what_is_wrong_with_them() {
-    let problems = toml("[breakers.shop]\nopen_cooldown_seconds = 0\nfailure_percnt = 50\n[breakers.bank]\nfailures_in_a_row = false\n[rate_limits.all]\nper = \"1s\"\n[rate_limits.mails]\nlimit = 5\nby = \"tenant\"\n").unwrap_err();
-    assert_eq!(problems.len(), 5, "{problems:#?}");
-    for (problem, words) in problems.iter().zip([
+    let errors = toml("[breakers.shop]\nopen_cooldown_seconds = 0\nfailure_percnt = 50\n[breakers.bank]\nfailures_in_a_row = false\n[rate_limits.all]\nper = \"1s\"\n[rate_limits.mails]\nlimit = 5\nby = \"tenant\"\n").unwrap_err();
+    assert_eq!(errors.len(), 5, "{errors:#?}");
+    for (error, words) in errors.iter().zip([
         ["open_cooldown_seconds", "from 1"],
         ["failure_percnt", "did you mean `failure_percent`"],
         ["[breakers.bank]", "never opens"],
         ["[rate_limits.all]", "`limit`"],
         ["`by` in [rate_limits.mails]", "/tenant"],
     ]) {
-        assert!(words.iter().all(|word| problem.contains(word)), "{problem}");
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
 }
 

@@ -14,21 +14,21 @@ use super::tree::Entry;
 pub(crate) fn read(
     entries: &[Entry],
     labels: &PriorityLabels,
-    problems: &mut ConfigErrors,
+    errors: &mut ConfigErrors,
 ) -> Vec<CompletionTrigger> {
     let mut triggers: Vec<CompletionTrigger> = Vec::new();
     for entry in entries {
-        let Some(spec) = read_one(entry, labels, problems) else { continue };
+        let Some(spec) = read_one(entry, labels, errors) else { continue };
         if triggers.iter().any(|other| other.name == spec.name) {
             let message = format!(
                 "expected completion trigger {} once, got it twice; names are matched without case",
                 spec.name
             );
-            problems.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_place, message));
             continue;
         }
         if let Err(why) = spec.check() {
-            problems.push(ConfigError::at(&entry.key_place, why.to_string()));
+            errors.push(ConfigError::at(&entry.key_place, why.to_string()));
             continue;
         }
         triggers.push(spec);
@@ -37,16 +37,12 @@ pub(crate) fn read(
     triggers
 }
 
-fn read_one(
-    entry: &Entry,
-    labels: &PriorityLabels,
-    problems: &mut ConfigErrors,
-) -> Option<CompletionTrigger> {
+fn read_one(entry: &Entry, labels: &PriorityLabels, errors: &mut ConfigErrors) -> Option<CompletionTrigger> {
     let name = TriggerName::parse(&entry.key)
-        .map_err(|why| problems.push(ConfigError::at(&entry.key_place, why.to_string())))
+        .map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string())))
         .ok()?;
     let title = format!("[triggers.{name}]");
-    let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
+    let mut section = Section::of(title.as_str(), Some(&entry.node), errors);
     let is_missing = section.place("watch").is_none() || section.place("job").is_none();
     let watch = section.get("watch", |value| text(value)?.parse::<Watched>().map_err(|why| why.to_string()));
     let job_type = section.get("job", |value| TypeName::parse(&text(value)?).map_err(|why| why.to_string()));
@@ -56,7 +52,7 @@ fn read_one(
         let message = format!(
             "expected `watch` and `job` in {title}, got none or one; set the group and the type of the job"
         );
-        section.problems().push(ConfigError::at(&entry.key_place, message));
+        section.errors().push(ConfigError::at(&entry.key_place, message));
     }
     section.finish();
     let job = JobTemplate { job_type: job_type?, ..template };

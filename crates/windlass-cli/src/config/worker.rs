@@ -97,7 +97,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
 fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     let place = section.place("duty_heartbeat").or_else(|| section.place("duty_expiry")).cloned();
     if let (Err(why), Some(place)) = (settings.duties.check(), place) {
-        section.problems().push(ConfigError::at(&place, why.to_string()));
+        section.errors().push(ConfigError::at(&place, why.to_string()));
     }
 }
 
@@ -109,7 +109,7 @@ fn check_rotation(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
             "expected no `maintenance_rotation` with a `maintenance_mode` of {}",
             settings.maintenance_mode
         );
-        section.problems().push(
+        section.errors().push(
             ConfigError::at(&place, why).hint(
                 "only a leader can release a duty to another process; remove it, or use the mode `lease`",
             ),
@@ -125,7 +125,7 @@ fn check_lease(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     }
     let Some(place) = section.place("heartbeat").or_else(|| section.place("lease")).cloned() else { return };
     let (lease, heartbeat) = (show_span(settings.lease), show_span(settings.heartbeat));
-    section.problems().push(
+    section.errors().push(
         ConfigError::at(
             &place,
             format!("expected `heartbeat` of at most half the `lease` of {lease}, got {heartbeat}"),

@@ -40,13 +40,13 @@ fn is_open(state: &BreakerState) -> bool {
 use Verdict::{Failure, RateLimited, Success};
 
 #[test]
-fn a_new_breaker_lets_everybody_call() {
+fn a_new_breaker_lets_every_caller_call() {
     let (state, admission) = ask(&BreakerState::default(), claim(1), START, &options());
     assert_eq!((state, admission), (BreakerState::default(), Admission::Go));
 }
 
 #[test]
-fn so_many_failures_in_a_row_open_it_and_it_says_why() {
+fn enough_failures_in_a_row_open_it_and_it_says_why() {
     assert!(!is_open(&after(&[Failure, Failure], &options())));
     let state = after(&[Failure, Failure, Failure], &options());
     let CircuitState::Open { until, why } = &state.circuit else { panic!("{state:?}") };

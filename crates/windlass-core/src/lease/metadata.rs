@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -75,21 +76,22 @@ impl LeaseMetadata {
 
     /// Returns what the holder noted about its runs; empty if the text has another form.
     pub fn notes(&self) -> DutyNotes {
-        self.both().notes
+        self.part("notes")
     }
 
     /// Returns what the duty itself keeps; empty if the text has another form.
     pub fn kept(&self) -> Map<String, Value> {
-        self.both().kept
+        self.part("kept")
     }
 
-    fn both(&self) -> Both {
-        serde_json::from_str(&self.0).unwrap_or_default()
+    /// One part by itself: notes that cannot be read must not cost the duty what it keeps.
+    fn part<T: Default + DeserializeOwned>(&self, name: &str) -> T {
+        let parts: Map<String, Value> = serde_json::from_str(&self.0).unwrap_or_default();
+        parts.get(name).and_then(|part| T::deserialize(part).ok()).unwrap_or_default()
     }
 }
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Serialize)]
 struct Both {
     notes: DutyNotes,
     kept: Map<String, Value>,

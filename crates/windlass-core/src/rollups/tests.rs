@@ -54,12 +54,14 @@ fn rows_of(rollup_input: RollupInput) -> Vec<(RollupKey, Tally)> {
 }
 
 #[test]
-fn a_watermark_of_before_start_overs_were_counted_is_read() {
-    let watermark = Watermark::parse("main a 5 4 3 2 1\n").expect("it is whole");
-    let before = Totals { enqueued: 5, succeeded: 4, retried: 3, dead: 2, cancelled: 1, started_over: 0 };
-    assert_eq!(watermark.0.get(&kind("a")), Some(&before));
+fn a_watermark_with_a_number_too_few_or_too_many_is_not_read() {
+    let watermark = Watermark::parse("main a 5 4 3 2 1 0\n").expect("it is whole");
+    let totals = Totals { enqueued: 5, succeeded: 4, retried: 3, dead: 2, cancelled: 1, started_over: 0 };
+    assert_eq!(watermark.0.get(&kind("a")), Some(&totals));
     assert_eq!(Watermark::parse(&watermark.encode()), Some(watermark));
-    assert_eq!(Watermark::parse("main a 5 4 3 2 1 0 0\n"), None);
+    for wrong in ["main a 5 4 3 2 1\n", "main a 5 4 3 2 1 0 0\n"] {
+        assert_eq!(Watermark::parse(wrong), None);
+    }
 }
 
 #[test]
@@ -83,7 +85,7 @@ fn a_round_in_which_nothing_happened_changes_nothing() {
 }
 
 #[test]
-fn what_happened_before_anybody_looked_is_booked_nowhere() {
+fn what_happened_before_the_first_roll_up_is_counted_nowhere() {
     let change = roll_up(rollup_input(None, &[("a", totals(10, 4))])).unwrap().onto(Vec::new());
     assert_eq!((change.read, change.rows.len()), (0, 0));
     assert_eq!(change.watermark, marked(0, &[("a", totals(10, 4))]).text);

@@ -42,8 +42,7 @@ fn parse_line(line: &str) -> Option<((QueueName, TypeName), Totals)> {
         retried: number()?,
         dead: number()?,
         cancelled: number()?,
-        // A watermark that was written before `started_over` was counted ends here.
-        started_over: words.next().map_or(Some(0), parse_number)?,
+        started_over: number()?,
     };
     words.next().is_none().then_some((key, totals))
 }

@@ -34,7 +34,7 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
     let alert = due
         .missed
         .first
-        .map(|first| Alert { at: now, alarm: ScheduleAlert::Missed { count: due.missed.count, first } });
+        .map(|first| Alert { at: now, what: ScheduleAlert::Missed { count: due.missed.count, first } });
     let after = ScheduleRecord {
         decided_until: due.decided_until,
         pause: None,

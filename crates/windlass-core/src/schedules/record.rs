@@ -63,7 +63,7 @@ pub struct Alert {
     /// When that was noticed.
     pub at: Timestamp,
     /// The kind of alert.
-    pub alarm: ScheduleAlert,
+    pub what: ScheduleAlert,
 }
 
 /// What went wrong with a schedule.
@@ -160,8 +160,8 @@ impl MadeNone {
     fn apply_to(self, record: &mut ScheduleRecord) {
         let refused = self.refusal.map(|why| Put::Answered(EnqueueAnswer::Refused(why)));
         let put = refused.or(self.overlaps.map(|job| Put::Overlaps(JobId(job))));
-        if let Some(alarm) = put.and_then(|put| record.news_of(self.tick, &put)) {
-            record.alert = Some(Alert { at: self.at, alarm });
+        if let Some(what) = put.and_then(|put| record.news_of(self.tick, &put)) {
+            record.alert = Some(Alert { at: self.at, what });
         }
     }
 }
@@ -170,7 +170,7 @@ impl ScheduleRecord {
     /// Returns the alert for a tick that got this answer. The job was refused, or it was not enqueued
     /// because another job is live and that was not reported yet.
     pub fn news_of(&self, tick: Timestamp, put: &Put) -> Option<ScheduleAlert> {
-        let known = self.alert.as_ref().map(|alert| &alert.alarm);
+        let known = self.alert.as_ref().map(|alert| &alert.what);
         match put {
             Put::Answered(answer) => {
                 answer.job().err().map(|why| ScheduleAlert::Refused { tick, why: why.to_string() })

@@ -52,10 +52,10 @@ fn a_tick_that_has_come_makes_one_job_under_its_own_key() {
 fn a_tick_that_no_process_saw_raises_an_alert_and_runs_once() {
     let firing = fire(&stored(&spec("every 5m")), at("2027-06-01T10:02:00Z")).unwrap();
     assert_eq!(firing.change.ticks, [at("2027-06-01T10:00:00Z")]);
-    let alarm = ScheduleAlert::Missed { count: 12, first: at("2027-06-01T09:05:00Z") };
-    assert_eq!(firing.alert.clone().unwrap().alarm, alarm);
+    let what = ScheduleAlert::Missed { count: 12, first: at("2027-06-01T09:05:00Z") };
+    assert_eq!(firing.alert.clone().unwrap().what, what);
     assert_eq!(applied(&firing.change).record.alert, firing.alert);
-    assert_eq!(alarm.to_string(), "missed 12 ticks since 2027-06-01T09:05:00.000Z");
+    assert_eq!(what.to_string(), "missed 12 ticks since 2027-06-01T09:05:00.000Z");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn a_refused_job_is_written_down_where_people_look() {
     let kept = |answer| change.kept(&[Put::Answered(answer)], at("2027-06-01T09:05:01Z")).unwrap();
     let alert = kept(EnqueueAnswer::Refused(why)).alert.unwrap();
     assert_eq!(alert.at, at("2027-06-01T09:05:01Z"));
-    let alarm = alert.alarm.to_string();
-    assert!(alarm.contains("expected a registered job type, got work"), "{alarm}");
+    let what = alert.what.to_string();
+    assert!(what.contains("expected a registered job type, got work"), "{what}");
     assert_eq!(kept(EnqueueAnswer::New(JobId(1))), *change.to.clone().unwrap());
 }
 
@@ -166,13 +166,10 @@ fn a_tick_that_is_left_out_is_written_down_once_for_each_job_that_is_live() {
     let overlapped = kept(&stored(&spec), 7, first);
     assert_eq!(overlapped.record.last_tick, Some(first), "its time came, though it made no job");
     let alert = overlapped.record.alert.clone().unwrap();
-    assert_eq!(
-        alert.alarm.to_string(),
-        "left ticks out since 2027-06-01T09:05:00.000Z, while job 7 was live"
-    );
+    assert_eq!(alert.what.to_string(), "left ticks out since 2027-06-01T09:05:00.000Z, while job 7 was live");
     assert_eq!(kept(&overlapped, 7, later).record.alert, Some(alert));
     let next = kept(&overlapped, 8, later).record.alert.unwrap();
-    assert_eq!((next.at, next.alarm), (later, ScheduleAlert::Overlaps { tick: later, job: JobId(8) }));
+    assert_eq!((next.at, next.what), (later, ScheduleAlert::Overlaps { tick: later, job: JobId(8) }));
 }
 
 #[test]
@@ -197,7 +194,7 @@ fn what_only_another_version_knows_does_not_cost_the_schedule() {
     text["new"] = 1.into();
     text["spec"]["new"] = 1.into();
     text["spec"]["catch_up"]["new"] = 1.into();
-    text["alert"] = serde_json::json!({ "at": 5, "alarm": { "struck": { "by": "lightning" } } });
+    text["alert"] = serde_json::json!({ "at": 5, "what": { "struck": { "by": "lightning" } } });
     let read = StoredSchedule::from_store(stored.name(), stored.version, None, &text.to_string());
     assert_eq!(read, Some(stored));
 }

@@ -18,8 +18,8 @@ pub struct Left {
     pub unfinished: bool,
 }
 
-/// Whether a group is drained.
-pub fn is_drained(left: Left, wait_for_retries: bool) -> bool {
+/// Whether a group has finished.
+pub fn has_finished(left: Left, wait_for_retries: bool) -> bool {
     match wait_for_retries {
         true => !left.unfinished,
         false => !left.running && !left.could_run,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::rules::{JobStanding, Left, could_run, is_drained, look_again, marks, may_look};
+use super::rules::{JobStanding, Left, could_run, has_finished, look_again, marks, may_look};
 use super::spec::check_all;
 use super::*;
 use crate::enqueue::Refusal;
@@ -31,9 +31,9 @@ fn only_what_runs_or_could_run_holds_a_trigger_unless_it_waits_for_retries() {
     let (nothing, unfinished) = (Left::default(), Left { unfinished: true, ..Left::default() });
     let running = Left { running: true, ..unfinished };
     let ready = Left { could_run: true, ..unfinished };
-    let drained = |wait| [nothing, unfinished, running, ready].map(|left| is_drained(left, wait));
-    assert_eq!(drained(false), [true, true, false, false]);
-    assert_eq!(drained(true), [true, false, false, false]);
+    let finished = |wait| [nothing, unfinished, running, ready].map(|left| has_finished(left, wait));
+    assert_eq!(finished(false), [true, true, false, false]);
+    assert_eq!(finished(true), [true, false, false, false]);
 }
 
 #[test]

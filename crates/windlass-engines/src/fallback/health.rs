@@ -180,7 +180,20 @@ impl Inner {
         }
     }
 
-    async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>, now: Timestamp) -> Result<()> {
+    /// Declarations that cannot be read are left out, so that the spool refuses their jobs as the primary
+    /// does.
+    async fn learn(
+        &self,
+        mut queues: Vec<QueueStatus>,
+        mut types: Vec<TypeStatus>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let unreadable = queues.iter().map(|queue| &queue.unreadable);
+        for error in unreadable.chain(types.iter().map(|known| &known.unreadable)).flatten() {
+            tracing::error!(%error, "a queue or type is not copied to the spool");
+        }
+        queues.retain(|queue| queue.unreadable.is_none());
+        types.retain(|known| known.unreadable.is_none());
         let specs = queues.iter().map(|queue| queue.spec.clone()).collect();
         let types = types.into_iter().map(|known| known.spec).collect();
         self.declare_in_spool(Declaration { queues: specs, types }).await?;
@@ -228,8 +241,8 @@ impl Inner {
 }
 
 /// Declares everything to a store. A queue or type that the store refuses, because other processes have
-/// declared it differently, is logged and left out: it must not stop the rest, nor keep the process from
-/// that store.
+/// declared it differently or because the stored one cannot be read, is logged and left out: it must not stop
+/// the rest, nor keep the process from that store.
 async fn declare_all<Fut>(
     store: &str,
     all: Declaration,
@@ -245,7 +258,7 @@ where
     for part in all.one_by_one() {
         match declare(part).await {
             Err(error) if is_final(&error) => {
-                tracing::error!(%error, store, "the store refused a queue or type that is declared differently; declare it alike in all processes");
+                tracing::error!(%error, store, "the store refused a queue or type; declare it alike in all processes");
             }
             answered => answered?,
         }
@@ -255,7 +268,8 @@ where
 
 /// Whether the same declaration will be refused again.
 fn is_final(error: &EngineError) -> bool {
-    matches!(error, EngineError::Refused(_) | EngineError::Queue(_) | EngineError::Type(_))
+    use EngineError::{Queue, Refused, Type, Unreadable};
+    matches!(error, Refused(_) | Queue(_) | Type(_) | Unreadable(_))
 }
 
 /// Sends a request without jobs, which stores a receipt and takes the same path as new jobs.

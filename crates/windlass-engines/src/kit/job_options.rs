@@ -89,9 +89,10 @@ impl JobOptions {
         (*self != Self::default() || !self.source.is_none()).then(|| self.source.rewritten(self))
     }
 
-    /// From the column. What cannot be read counts as nothing.
+    /// From the column. What cannot be read counts as nothing, and is written back as it is.
     pub(crate) fn from_column(text: Option<&str>) -> Self {
-        let known = |text| Some(Self { source: Source::verbatim(text), ..serde_json::from_str(text).ok()? });
-        text.and_then(known).unwrap_or_default()
+        let read =
+            |text| Self { source: Source::verbatim(text), ..serde_json::from_str(text).unwrap_or_default() };
+        text.map(read).unwrap_or_default()
     }
 }

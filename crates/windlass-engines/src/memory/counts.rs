@@ -25,6 +25,7 @@ impl State {
             .fold(None, |so_far, lane| waits_longest(lane.filter_map(waits), so_far));
         QueueStatus {
             spec: queue.spec.clone(),
+            unreadable: None,
             pause: queue.pause.clone().filter(|pause| pause.holds(now)),
             shut: queue.shut,
             counts: Counts {
@@ -50,6 +51,6 @@ impl State {
         let row = self.index.type_row(at);
         let live = self.workers.values().filter(|worker| !worker.declared_dead);
         let workers = live.filter(|worker| worker.card.types.contains(&row.spec.name)).count() as u64;
-        TypeStatus { spec: row.spec.clone(), workers, unfinished: row.unfinished }
+        TypeStatus { spec: row.spec.clone(), unreadable: None, workers, unfinished: row.unfinished }
     }
 }

@@ -29,7 +29,7 @@ impl State {
         let stored = |(name, (version, state)): (&BreakerName, &(u64, BreakerState))| StoredBreaker {
             name: name.clone(),
             version: *version,
-            state: state.clone(),
+            state: Ok(state.clone()),
         };
         BreakersRead { breakers: self.shared.breakers.iter().map(stored).collect(), now }
     }

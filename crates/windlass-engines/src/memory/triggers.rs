@@ -12,7 +12,7 @@ use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::{GroupName, TriggerName};
 use windlass_core::planted::{Bug, planted};
 use windlass_core::schedules::next_version;
-use windlass_core::triggers::rules::{JobStanding, Left, is_drained, look_again, marks, may_look};
+use windlass_core::triggers::rules::{JobStanding, Left, has_finished, look_again, marks, may_look};
 use windlass_core::triggers::spec::{CompletionTrigger, Watched, maker};
 use windlass_core::triggers::{
     StoredTrigger, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead, WhichTriggers,
@@ -113,7 +113,7 @@ impl State {
             return TriggerFired::Later;
         }
         let spec = &row.stored.record.spec;
-        let drained = is_drained(self.left_of(spec, now), spec.wait_for_retries);
+        let drained = has_finished(self.left_of(spec, now), spec.wait_for_retries);
         let fired = drained.then(|| self.enqueue_one(firing.job.clone(), now));
         let row = self.triggers.get_mut(&firing.name).expect("the trigger was found above");
         row.stored.is_marked = planted(Bug::TriggerKeepsItsMark);

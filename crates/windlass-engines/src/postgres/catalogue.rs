@@ -9,7 +9,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
-use windlass_core::stored::{StoredSpec, Unreadable};
+use windlass_core::stored::StoredSpec;
 
 use super::store_error::StoreResult;
 
@@ -84,9 +84,9 @@ impl Catalogue {
         self.queues.values()
     }
 
-    /// The declarations of all queues, if all can be read.
-    pub(super) fn queue_specs(&self) -> Result<Vec<QueueSpec>, Unreadable> {
-        self.queues().map(|queue| queue.spec.checked().cloned()).collect()
+    /// The declarations of the queues that can be read.
+    pub(super) fn queue_specs(&self) -> Vec<QueueSpec> {
+        self.queues().filter_map(|queue| queue.spec.checked().ok().cloned()).collect()
     }
 
     /// All types.

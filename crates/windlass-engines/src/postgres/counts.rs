@@ -10,8 +10,10 @@ use std::time::{Duration, Instant as Moment};
 use tokio_postgres::Row;
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::enqueue::NewJob;
-use windlass_core::error::EngineError;
+use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
+use windlass_core::queue::QueueSpec;
+use windlass_core::stored::StoredSpec;
 
 use super::Store;
 use super::catalogue::{Catalogue, QueueEntry};
@@ -162,14 +164,13 @@ impl Store {
         }
         let live = self.sightings(&conn).await?;
         let handles = |name: &TypeName| live.iter().filter(|worker| worker.card.types.contains(name)).count();
-        let status = |spec: &windlass_core::job_type::TypeSpec| TypeStatus {
-            spec: spec.clone(),
+        let status = |spec: &StoredSpec<TypeSpec>| TypeStatus {
+            spec: TypeSpec::clone(spec),
+            unreadable: spec.unreadable().cloned(),
             workers: handles(&spec.name) as u64,
             unfinished: unfinished.get(spec.name.as_str()).copied().unwrap_or(0),
         };
-        let specs = catalogue.types().map(|stored| stored.checked());
-        let mut all: Vec<_> =
-            specs.map(|spec| spec.map(status)).collect::<Result<_, _>>().map_err(EngineError::from)?;
+        let mut all: Vec<_> = catalogue.types().map(status).collect();
         all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         Ok(all)
     }
@@ -248,7 +249,8 @@ fn read_status(row: &Row, queue: &QueueEntry) -> StoreResult<QueueStatus> {
     let ready = n(11)?.min(waiting);
     let oldest = row.try_get::<_, Option<Instant>>(12)?.map(|due| now.since(due.0));
     Ok(QueueStatus {
-        spec: queue.spec.checked().map_err(EngineError::from)?.clone(),
+        spec: QueueSpec::clone(&queue.spec),
+        unreadable: queue.spec.unreadable().cloned(),
         pause: queue.pause.clone().filter(|pause| pause.holds(now)),
         shut: queue.shut,
         counts: Counts {

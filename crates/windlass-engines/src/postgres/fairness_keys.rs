@@ -486,7 +486,7 @@ fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Position)>> {
         return Ok(None);
     };
     let due = row.try_get::<_, Instant>(FIRST_JOB_COLUMN + 6)?.0;
-    let options = JobOptions::from_column(row.try_get(FIRST_JOB_COLUMN + 12)?);
+    let options = JobOptions::from_column(row.try_get(FIRST_JOB_COLUMN + super::row::OPTIONS_COLUMN)?);
     Ok(Some((priority, options.fairness_key, (due, JobId(id)))))
 }
 

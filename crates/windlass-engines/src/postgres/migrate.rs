@@ -50,7 +50,7 @@ const MIGRATIONS: &[Source] = &[(
         "migrations/0001_schema/triggers.sql",
         "migrations/0001_schema/ordering_keys.sql",
         "migrations/0001_schema/new_jobs.sql",
-        "migrations/0001_schema/put_jobs.sql",
+        "migrations/0001_schema/accept_jobs.sql",
         "migrations/0001_schema/enqueue.sql",
     ),
 )];

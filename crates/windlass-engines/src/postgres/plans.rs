@@ -332,7 +332,7 @@ async fn ends_are_looked_for_where_their_rows_lie() {
 
 /// Mostly there are no triggers, and then an end must cost no more than without this check.
 #[tokio::test]
-async fn an_end_is_compared_with_drains_only_where_there_are_some() {
+async fn an_end_is_compared_with_triggers_only_where_there_are_some() {
     let env = Env::new().await;
     for name in ["settle", "settle_traced", "apply_ended", "apply_dead", "apply_waiting"] {
         let plan = env.plan_of(name).await;

@@ -19,7 +19,7 @@ use super::Store;
 use super::conn::Conn;
 use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, int4, number, numbers, small_number, text, uuids};
-use crate::kit::{check_batch_size, to_json};
+use crate::kit::check_batch_size;
 
 impl Store {
     pub(super) async fn breakers(&self) -> StoreResult<BreakersRead> {
@@ -41,11 +41,7 @@ impl Store {
         state: BreakerState,
     ) -> StoreResult<Saved> {
         let read = int8(read);
-        let state = match self.stored_breaker(&name, read).await? {
-            Some(stored) => state.rewritten(&name, &stored).map_err(EngineError::from)?,
-            None if read > 0 => return Ok(Saved::Changed),
-            None => to_json(&state),
-        };
+        let state = state.to_text();
         let name = name.as_str();
         let most = i64::from(BREAKERS_MAX);
         let params = [text(&name), number(&read), text(&state), number(&most)];
@@ -56,14 +52,6 @@ impl Store {
             (false, true) => Err(no_room().into()),
             (false, false) => Ok(Saved::Changed),
         }
-    }
-
-    /// Returns the text that the new one replaces, if no process wrote it since it was read.
-    async fn stored_breaker(&self, name: &BreakerName, read: i64) -> StoreResult<Option<String>> {
-        let name = name.as_str();
-        let params = [text(&name), number(&read)];
-        let rows = self.work.get().await?.query(&self.sql.find_breaker, &params).await?;
-        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 
     pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> StoreResult<Vec<bool>> {
@@ -141,7 +129,7 @@ fn read_breaker(row: &Row) -> StoreResult<Option<StoredBreaker>> {
     let Some(name) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
     let version = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
     let Ok(name) = BreakerName::parse(name) else { return Ok(None) };
-    let state = BreakerState::from_store(&name, row.try_get(3)?).map_err(EngineError::from)?;
+    let state = BreakerState::from_store(&name, row.try_get(3)?);
     Ok(Some(StoredBreaker { name, version, state }))
 }
 

@@ -23,6 +23,9 @@ pub(super) const SUCCEEDED: i16 = 1;
 /// `job_history.state` of a job that was cancelled.
 pub(super) const CANCELLED: i16 = 2;
 
+/// The position of the options among the columns of a job.
+pub(super) const OPTIONS_COLUMN: usize = 18;
+
 /// A job as it was read, and the damage of its row.
 pub(super) struct Reading {
     pub(super) job: Job,
@@ -33,7 +36,7 @@ pub(super) struct Reading {
 /// Reads the columns that all statements share, from `first` on.
 pub(super) fn read_job(row: &Row, first: usize) -> StoreResult<Reading> {
     let mut from = Columns { row, first, damage: None };
-    let options: JobOptions = from.json(12)?.unwrap_or_default();
+    let options: JobOptions = from.json(OPTIONS_COLUMN)?.unwrap_or_default();
     let (key, timeout) = (options.key_claim(from.name(8, Key::parse)?), options.timeout());
     let job = Job {
         id: JobId(from.get(0)?),
@@ -48,16 +51,16 @@ pub(super) fn read_job(row: &Row, first: usize) -> StoreResult<Reading> {
         key,
         ordering_key: options.ordering_key,
         fairness_key: options.fairness_key,
-        correlation: from.name(9, CorrelationId::parse)?,
+        correlation: from.name(15, CorrelationId::parse)?,
         provenance: options.provenance,
-        tags: from.json(11)?.unwrap_or_default(),
-        group: from.name(10, GroupName::parse)?,
+        tags: from.json(17)?.unwrap_or_default(),
+        group: from.name(16, GroupName::parse)?,
         retry: options.retry,
         timeout,
         counters: from.counters()?,
-        progress: from.json(17)?,
+        progress: from.json(13)?,
     };
-    let last_error = from.json(18)?;
+    let last_error = from.json(14)?;
     Ok(Reading { job, last_error, damage: from.damage })
 }
 
@@ -107,11 +110,11 @@ impl<'r> Columns<'r> {
     }
 
     fn counters(&mut self) -> StoreResult<Counters> {
-        for column in 13..17 {
+        for column in 9..13 {
             let count: i32 = self.get(column)?;
             self.or_damage(u32::try_from(count).map_err(|_| format!("expected a count, got {count}")));
         }
-        counters(self.row, self.first + 13)
+        counters(self.row, self.first + 9)
     }
 
     fn name<T>(&mut self, column: usize, parse: fn(&str) -> Result<T, NameError>) -> StoreResult<Option<T>> {

@@ -101,7 +101,7 @@ fn of_rustls(error: &io::Error) -> Option<&rustls::Error> {
 
 fn advice_on(refusal: &rustls::Error, place: &str) -> EngineError {
     match refusal {
-        rustls::Error::InvalidCertificate(problem) => unusable(match problem {
+        rustls::Error::InvalidCertificate(error) => unusable(match error {
             // A bad signature is one by an authority of the same name with another key.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
                 "expected a certificate of {place} that a trusted authority has signed, got one of an authority that is not \

@@ -14,7 +14,7 @@ use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::TriggerName;
 use windlass_core::schedules::next_version;
 use windlass_core::triggers::rules::{
-    JobStanding, Left, is_drained, look_after_failure, look_again, marks, may_look,
+    JobStanding, Left, has_finished, look_after_failure, look_again, marks, may_look,
 };
 use windlass_core::triggers::spec::{CompletionTrigger, Watched};
 use windlass_core::triggers::{
@@ -304,7 +304,7 @@ impl Store {
         if taken.len() < seen.len() {
             return Ok(TriggerFired::Later);
         }
-        match is_drained(left, spec.wait_for_retries) {
+        match has_finished(left, spec.wait_for_retries) {
             true => self.enqueue_fired(tx, firing, answer, now).await,
             false => Ok(TriggerFired::Held),
         }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
-use windlass_core::error::EngineError;
+use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::OLDEST_SCANNED_MAX;
 use windlass_core::names::TypeName;
+use windlass_core::queue::QueueSpec;
 
 use super::Store;
 use super::call::Args;
@@ -77,7 +78,7 @@ impl Store {
         let (tallies, now) = self.tallies().await?;
         let catalogue = self.catalogue();
         let status = |queue| queue_status(queue, &catalogue, &tallies, now);
-        let mut statuses = catalogue.queues().map(status).collect::<Result<Vec<_>, _>>()?;
+        let mut statuses = catalogue.queues().map(status).collect::<Vec<_>>();
         statuses.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
         Ok(statuses)
     }
@@ -90,12 +91,12 @@ impl Store {
         let handles =
             |name: &TypeName| workers.iter().filter(|worker| worker.card.types.contains(name)).count();
         let status = |entry: &std::sync::Arc<super::catalogue::TypeEntry>| {
-            let spec = entry.spec.checked()?.clone();
+            let (spec, unreadable) = (TypeSpec::clone(&entry.spec), entry.spec.unreadable().cloned());
             let unfinished = tallies.get(&entry.number).map_or(0, |tally| tally.counts.unfinished());
             let workers = handles(&entry.spec.name) as u64;
-            Ok(TypeStatus { spec, workers, unfinished })
+            TypeStatus { spec, unreadable, workers, unfinished }
         };
-        let mut statuses = catalogue.types().map(status).collect::<Result<Vec<_>, EngineError>>()?;
+        let mut statuses = catalogue.types().map(status).collect::<Vec<_>>();
         statuses.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         Ok(statuses)
     }
@@ -134,16 +135,17 @@ fn queue_status(
     catalogue: &Catalogue,
     tallies: &HashMap<u32, Tally>,
     now: Timestamp,
-) -> Result<QueueStatus, EngineError> {
+) -> QueueStatus {
     let types = catalogue.types_of(&queue.spec.name);
     let of_types = types.iter().filter_map(|entry| tallies.get(&entry.number));
     let tally = of_types.fold(Tally::default(), Tally::add);
-    Ok(QueueStatus {
-        spec: queue.spec.checked()?.clone(),
+    QueueStatus {
+        spec: QueueSpec::clone(&queue.spec),
+        unreadable: queue.spec.unreadable().cloned(),
         pause: queue.pause.clone().filter(|pause| pause.holds(now)),
         shut: queue.shut,
         counts: tally.counts,
         totals: tally.totals,
         oldest_ready: tally.oldest.map(|since| now.since(since)),
-    })
+    }
 }

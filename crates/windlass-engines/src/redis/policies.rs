@@ -19,11 +19,14 @@ use super::enqueue::micros;
 use super::reply::{ReplyReader, text};
 use super::row::read_id;
 use super::store_error::StoreResult;
-use crate::kit::{check_batch_size, to_json};
+use crate::kit::check_batch_size;
 
 impl Store {
     pub(super) async fn breakers(&self) -> StoreResult<BreakersRead> {
-        let (mut rows, now) = self.breaker_rows().await?;
+        let mut args = Args::new();
+        args.number(BREAKERS_MAX.into());
+        let reply = self.call(&self.scripts().breakers, args).await?;
+        let (mut rows, now) = (ReplyReader::of(reply.value)?, reply.now);
         let mut breakers = Vec::new();
         while !rows.is_empty() {
             breakers.extend(read_breaker(&mut rows)?);
@@ -38,37 +41,14 @@ impl Store {
         read: u64,
         state: BreakerState,
     ) -> StoreResult<Saved> {
-        let state = match self.stored_breaker(&name, read).await? {
-            Some(stored) => state.rewritten(&name, &stored).map_err(EngineError::from)?,
-            None if read > 0 => return Ok(Saved::Changed),
-            None => to_json(&state),
-        };
         let mut args = Args::new();
-        args.text(name.as_str()).text(&read.to_string()).text(&state).number(BREAKERS_MAX.into());
+        args.text(name.as_str()).text(&read.to_string()).text(&state.to_text());
+        args.number(BREAKERS_MAX.into());
         match text(self.call(&self.scripts().save_breaker, args).await?.value)?.as_str() {
             "done" => Ok(Saved::Done),
             "full" => Err(no_room().into()),
             _ => Ok(Saved::Changed),
         }
-    }
-
-    /// Returns the stored text that the new state replaces, if no process wrote it since it was read.
-    async fn stored_breaker(&self, name: &BreakerName, read: u64) -> StoreResult<Option<String>> {
-        let mut rows = self.breaker_rows().await?.0;
-        while !rows.is_empty() {
-            let (stored, version, text) = (rows.text()?, rows.count()?, rows.text()?);
-            if (stored.as_str(), version) == (name.as_str(), read) {
-                return Ok(Some(text));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn breaker_rows(&self) -> StoreResult<(ReplyReader, Timestamp)> {
-        let mut args = Args::new();
-        args.number(BREAKERS_MAX.into());
-        let reply = self.call(&self.scripts().breakers, args).await?;
-        Ok((ReplyReader::of(reply.value)?, reply.now))
     }
 
     pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> StoreResult<Vec<bool>> {
@@ -123,7 +103,7 @@ impl Store {
 fn read_breaker(rows: &mut ReplyReader) -> StoreResult<Option<StoredBreaker>> {
     let (name, version, state) = (rows.text()?, rows.count()?, rows.text()?);
     let Ok(name) = BreakerName::parse(&name) else { return Ok(None) };
-    let state = BreakerState::from_store(&name, &state).map_err(EngineError::from)?;
+    let state = BreakerState::from_store(&name, &state);
     Ok(Some(StoredBreaker { name, version, state }))
 }
 

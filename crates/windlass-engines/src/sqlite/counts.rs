@@ -8,9 +8,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
-use windlass_core::error::EngineError;
 use windlass_core::job::waits_longest;
+use windlass_core::job_type::TypeSpec;
 use windlass_core::priority::Priority;
+use windlass_core::queue::QueueSpec;
 
 use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
 use super::sql::sql;
@@ -158,7 +159,7 @@ pub(super) fn queues(conn: &Connection, now: Timestamp) -> StoreResult<Vec<Queue
         let ready = ready(conn, queue.id, &types, now)?.clamp(0, waiting);
         counts.ready = unsigned(ready);
         counts.scheduled = unsigned(waiting - ready);
-        all.push(status(queue, counts, totals, oldest_ready(conn, &types, now)?, now)?);
+        all.push(status(queue, counts, totals, oldest_ready(conn, &types, now)?, now));
     }
     all.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
     Ok(all)
@@ -170,15 +171,16 @@ fn status(
     totals: Totals,
     oldest_ready: Option<Duration>,
     now: Timestamp,
-) -> Result<QueueStatus, EngineError> {
-    Ok(QueueStatus {
-        spec: queue.spec.checked()?.clone(),
+) -> QueueStatus {
+    QueueStatus {
+        spec: QueueSpec::clone(&queue.spec),
+        unreadable: queue.spec.unreadable().cloned(),
         pause: queue.pause.clone().filter(|pause| pause.holds(now)),
         shut: queue.shut,
         counts,
         totals,
         oldest_ready,
-    })
+    }
 }
 
 /// Reads for each queue its counts (except ready and scheduled), its totals, and how many jobs wait without
@@ -258,11 +260,11 @@ pub(super) fn types(conn: &Connection, handled: impl Fn(&TypeEntry) -> u64) -> S
     let mut all: Vec<_> = catalogue
         .types()
         .map(|kind| {
-            let spec = kind.spec.checked()?.clone();
+            let (spec, unreadable) = (TypeSpec::clone(&kind.spec), kind.spec.unreadable().cloned());
             let unfinished = unsigned(unfinished.get(&kind.id).copied().unwrap_or(0));
-            Ok(TypeStatus { spec, workers: handled(kind), unfinished })
+            TypeStatus { spec, unreadable, workers: handled(kind), unfinished }
         })
-        .collect::<Result<_, EngineError>>()?;
+        .collect();
     all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
     Ok(all)
 }

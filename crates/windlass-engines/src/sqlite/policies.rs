@@ -4,7 +4,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
-use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::limits::{BREAKERS_MAX, MAINTENANCE_BATCH_MAX, TAKES_MAX};
@@ -15,7 +14,7 @@ use windlass_core::rate_limit::{Taken, take};
 use super::sql::sql;
 use super::store_error::StoreResult;
 use super::work::Work;
-use crate::kit::{check_batch_size, to_json};
+use crate::kit::check_batch_size;
 
 pub(super) fn breakers(conn: &Connection, now: Timestamp) -> StoreResult<BreakersRead> {
     let mut statement = conn.prepare_cached(sql!("breakers"))?;
@@ -26,15 +25,11 @@ pub(super) fn breakers(conn: &Connection, now: Timestamp) -> StoreResult<Breaker
     for row in rows {
         let (name, version, state) = row?;
         if let Ok(name) = BreakerName::parse(&name) {
-            let (version, state) = (version.unsigned_abs(), read_state(&name, &state)?);
+            let (version, state) = (version.unsigned_abs(), BreakerState::from_store(&name, &state));
             breakers.push(StoredBreaker { name, version, state });
         }
     }
     Ok(BreakersRead { breakers, now })
-}
-
-fn read_state(name: &BreakerName, text: &str) -> Result<BreakerState, EngineError> {
-    Ok(BreakerState::from_store(name, text)?)
 }
 
 pub(super) fn still_hold(conn: &Connection, claims: &[Fence]) -> StoreResult<Vec<bool>> {
@@ -76,20 +71,15 @@ impl Work<'_> {
                 check_batch_size(BREAKERS_MAX as usize - 1, "other breakers", there as usize)?;
                 self.conn
                     .prepare_cached(sql!("make_breaker"))?
-                    .execute(params![name.as_str(), to_json(state)])?
+                    .execute(params![name.as_str(), state.to_text()])?
             }
-            read => self.change_breaker(name, i64::try_from(read).unwrap_or(i64::MAX), state)?,
+            read => {
+                let read = i64::try_from(read).unwrap_or(i64::MAX);
+                let mut save = self.conn.prepare_cached(sql!("save_breaker"))?;
+                save.execute(params![name.as_str(), state.to_text(), read])?
+            }
         };
         Ok(if written > 0 { Saved::Done } else { Saved::Changed })
-    }
-
-    fn change_breaker(&mut self, name: &BreakerName, read: i64, state: &BreakerState) -> StoreResult<usize> {
-        let mut find = self.conn.prepare_cached(sql!("find_breaker"))?;
-        let stored: Option<String> =
-            find.query_row(params![name.as_str(), read], |row| row.get(0)).optional()?;
-        let Some(stored) = stored else { return Ok(0) };
-        let text = state.rewritten(name, &stored).map_err(EngineError::from)?;
-        Ok(self.conn.prepare_cached(sql!("save_breaker"))?.execute(params![name.as_str(), text, read])?)
     }
 
     pub(super) fn take_tokens(&mut self, takes: &[Take]) -> StoreResult<Vec<Taken>> {

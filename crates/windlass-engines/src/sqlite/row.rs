@@ -33,8 +33,8 @@ pub(super) type Names<'a> = &'a dyn Fn(i64) -> Option<(TypeName, QueueName)>;
 pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> StoreResult<Reading> {
     let mut from = Columns { row, damage: None };
     let (job_type, queue) = from.names(names)?;
-    let options: JobOptions = from.json(11).unwrap_or_default();
-    let (key, timeout) = (options.key_claim(from.name(7, Key::parse)), options.timeout());
+    let options: JobOptions = from.json(17).unwrap_or_default();
+    let (key, timeout) = (options.key_claim(from.name(13, Key::parse)), options.timeout());
     let job = Job {
         id: JobId(row.get(0)?),
         job_type,
@@ -48,21 +48,21 @@ pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> StoreResult<Reading> 
         key,
         ordering_key: options.ordering_key,
         fairness_key: options.fairness_key,
-        correlation: from.name(8, windlass_core::names::CorrelationId::parse),
+        correlation: from.name(14, windlass_core::names::CorrelationId::parse),
         provenance: options.provenance,
-        tags: from.json(10).unwrap_or_default(),
-        group: from.name(9, windlass_core::names::GroupName::parse),
+        tags: from.json(16).unwrap_or_default(),
+        group: from.name(15, windlass_core::names::GroupName::parse),
         retry: options.retry,
         timeout,
         counters: Counters {
-            attempts: from.required(12, "attempts"),
-            failures: from.required(13, "failures"),
-            crashes: from.required(14, "crashes"),
-            holds: from.required(15, "holds"),
+            attempts: from.required(7, "attempts"),
+            failures: from.required(8, "failures"),
+            crashes: from.required(9, "crashes"),
+            holds: from.required(10, "holds"),
         },
-        progress: from.json(16),
+        progress: from.json(11),
     };
-    let last_error = from.json(17);
+    let last_error = from.json(12);
     Ok(Reading { job, last_error, damage: from.damage })
 }
 

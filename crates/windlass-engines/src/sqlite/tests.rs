@@ -142,7 +142,7 @@ async fn a_panic_is_an_answer_and_the_writer_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_told_to_everybody_and_the_writer_goes_on_when_there_is_room() {
+async fn a_full_disk_is_reported_to_every_caller_and_the_writer_goes_on_when_there_is_room() {
     let store = store().await;
     let pages: i64 = store
         .engine

@@ -13,7 +13,7 @@ use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::{GroupName, QueueName, TriggerName, TypeName};
 use windlass_core::schedules::next_version;
 use windlass_core::triggers::rules::{
-    JobStanding, Left, is_drained, look_after_failure, look_again, marks, may_look,
+    JobStanding, Left, has_finished, look_after_failure, look_again, marks, may_look,
 };
 use windlass_core::triggers::spec::{CompletionTrigger, Watched, maker};
 use windlass_core::triggers::{
@@ -230,7 +230,7 @@ impl Work<'_> {
         self.conn.prepare_cached(sql!("unmark_trigger"))?.execute([firing.name.as_str()])?;
         self.watches = None;
         let spec = &firing.to.spec;
-        if !is_drained(self.left_of(spec)?, spec.wait_for_retries) {
+        if !has_finished(self.left_of(spec)?, spec.wait_for_retries) {
             return Ok(TriggerFired::Held);
         }
         let job = self.enqueue_all(vec![firing.job.clone()])?.pop();

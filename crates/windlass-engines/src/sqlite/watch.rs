@@ -171,3 +171,13 @@ fn has_ended(ended: &PipeReader, within: i64) -> bool {
 fn millis(millis: i64) -> Timespec {
     Timespec { tv_sec: millis / 1_000, tv_nsec: millis % 1_000 * 1_000_000 }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::CHECK_AFTER_MILLIS;
+
+    #[test]
+    fn four_checks_follow_a_write_within_twenty_milliseconds() {
+        assert!(CHECK_AFTER_MILLIS[..4].iter().sum::<i64>() < 20, "{CHECK_AFTER_MILLIS:?}");
+    }
+}

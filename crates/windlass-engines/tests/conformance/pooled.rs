@@ -23,14 +23,14 @@ fn pooler() -> &'static pgbouncer::Server {
 
 async fn behind_a_pooler() -> Fixture {
     let clock = Arc::new(ManualClock::default());
-    let schema = crate::schemas::Schema::borrow().await;
+    let schema = crate::schemas::Schema::borrow_pooled().await;
     let options = PostgresOptions {
         schema: schema.name.clone(),
         clock: Some(clock.clone()),
         pooled: true,
         ..PostgresOptions::default()
     };
-    let engine = PostgresEngine::connect(&pooler().url(), options).await.expect("a schema");
+    let engine = PostgresEngine::connect(&schema.url_at(&pooler().url()), options).await.expect("a schema");
     let raw = crate::raw::Tables { url: schema.url(), schema: schema.name.clone() };
     Fixture { engine: Arc::new(engine), clock, raw: Some(Box::new(raw)), keep: Box::new(schema) }
 }

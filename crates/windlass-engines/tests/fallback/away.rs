@@ -191,8 +191,8 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
 
 /// Enqueues a job that must go to the primary.
 async fn spool_nothing(engine: &FallbackEngine, number: usize) {
-    let placed = put(engine, job(number)).await;
-    assert!(matches!(placed, EnqueueAnswer::New(_)), "{placed:?}");
+    let answer = put(engine, job(number)).await;
+    assert!(matches!(answer, EnqueueAnswer::New(_)), "{answer:?}");
 }
 
 async fn until_stored(primary: &Primary, jobs: u64) {

@@ -17,7 +17,7 @@ fn url_with(server: &Server, password: &str) -> String {
     server.url().replace("redis://", &format!("redis://:{password}@"))
 }
 
-fn tell<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
+pub(crate) fn tell<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
     let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut command = redis::cmd(words[0]);
     words[1..].iter().for_each(|word| _ = command.arg(*word));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use windlass_core::clock::ManualClock;
-use windlass_core::engine::{Declaration, Engine};
+use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::RequestId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
@@ -14,6 +14,7 @@ use windlass_core::queue::QueueSpec;
 use windlass_core::spool::{BatchMost, Following, LeftOut, Spool};
 use windlass_engines::memory::MemoryEngine;
 
+use crate::locked_out::tell;
 use crate::place::{
     Primary, declaration, job, memory, payloads, queue, quick, request, spool, sqlite, status, until,
     until_away, until_replayed, why_ended,
@@ -50,7 +51,7 @@ async fn jobs_that_were_replayed_and_could_not_be_ended_here_are_not_run_here_to
 }
 
 #[tokio::test]
-async fn a_batch_is_kept_here_only_while_nobody_else_can_have_sent_it() {
+async fn a_batch_is_kept_here_only_while_no_other_caller_can_have_sent_it() {
     let folder = tempfile::tempdir().unwrap();
     for spool in [memory(), sqlite(folder.path())] {
         spool.declare(declaration()).await.unwrap();
@@ -70,7 +71,7 @@ async fn a_batch_is_kept_here_only_while_nobody_else_can_have_sent_it() {
 }
 
 #[tokio::test]
-async fn a_type_that_others_declared_otherwise_meanwhile_keeps_nobody_from_the_primary() {
+async fn a_type_that_others_declared_otherwise_meanwhile_keeps_no_process_from_the_primary() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     let disputed = |queue: &str| {
@@ -96,6 +97,32 @@ async fn a_type_that_others_declared_otherwise_meanwhile_keeps_nobody_from_the_p
         queues.iter().any(|known| known.spec.name.as_str() == "mine"),
         "the queue that was not refused is declared"
     );
+}
+
+#[tokio::test]
+async fn a_type_of_the_primary_that_cannot_be_read_keeps_no_process_from_it() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    primary.go();
+    until_away(&engine).await;
+    engine.declare(declaration()).await.unwrap();
+    spool(&engine, job(1)).await;
+    let url = windlass_servers::shared::redis_url().unwrap();
+    let (types, kind) = (format!("{{{}}}:types", primary.namespace), crate::place::kind().to_string());
+    let stored: String = tell(&url, &["HGET", &types, &kind]);
+    let number = stored.split(' ').next().expect("the number of the type comes first");
+    tell::<i64>(&url, &["HSET", &types, &kind, &format!("{number} {{")]);
+    // A change makes every process read the types again.
+    let other = QueueSpec::new(QueueName::parse("other").unwrap());
+    primary.store.declare(Declaration { queues: vec![other], types: vec![] }).await.unwrap();
+    primary.come_back();
+    until(&engine, "the engine uses the primary again", async || {
+        let told = status(&engine).await;
+        told.active == told.primary
+    })
+    .await;
+    let types = engine.types().await.unwrap();
+    assert!(types.iter().any(|known| known.unreadable.is_some()), "{types:?}");
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_secs(120);
 pub(crate) struct Primary {
     pub(crate) proxy: Proxy,
     pub(crate) name: &'static str,
+    pub(crate) namespace: String,
     pub(crate) connect: Connect,
     /// The primary's engine without the proxy.
     pub(crate) store: Arc<dyn Engine>,
@@ -42,7 +43,7 @@ impl Primary {
         let url = windlass_servers::shared::redis_url().expect("a Redis server");
         let proxy = Proxy::start(url.trim_start_matches("redis://").parse().unwrap()).unwrap();
         let namespace = format!("home-{:016x}", fastrand::u64(..));
-        let options = RedisOptions { namespace, periods, ..RedisOptions::default() };
+        let options = RedisOptions { namespace: namespace.clone(), periods, ..RedisOptions::default() };
         let store = Arc::new(RedisEngine::connect(&url, options.clone()).await.unwrap());
         let through = proxy.url(&url);
         let connect: Connect = Arc::new(move || {
@@ -51,7 +52,7 @@ impl Primary {
                 async move { Ok(Arc::new(RedisEngine::connect(&url, options).await?) as Arc<dyn Engine>) },
             )
         });
-        Self { proxy, name: "redis", connect, store }
+        Self { proxy, name: "redis", namespace, connect, store }
     }
 
     pub(crate) fn go(&self) {

@@ -33,7 +33,7 @@ async fn in_schema(schema: &str) -> Primary {
             async move { Ok(Arc::new(PostgresEngine::connect(&url, options).await?) as Arc<dyn Engine>) },
         )
     });
-    Primary { proxy, name: "postgres", connect, store }
+    Primary { proxy, name: "postgres", namespace: schema.to_owned(), connect, store }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,19 +10,44 @@ use super::place::Place;
 use super::schemas::Schema;
 use super::through_sql::ThroughSql;
 
-/// Runs the behaviours of some modules, one test each. The other modules do not concern enqueues.
+/// Runs the behaviours of some modules, one test each. The other modules do not concern enqueues; each is
+/// named, so that a module with another name does not compile.
 macro_rules! some_modules {
     (; $($module:ident: $($name:ident)*;)*) => {
         $(some_modules!(@ $module: $($name)*);)*
     };
     (@ enqueue: $($name:ident)*) => { some_modules!(@@ enqueue: $($name)*); };
     (@ keys: $($name:ident)*) => { some_modules!(@@ keys: $($name)*); };
-    (@ ordering_key: $($name:ident)*) => { some_modules!(@@ ordering_keys: $($name)*); };
+    (@ ordering_keys: $($name:ident)*) => { some_modules!(@@ ordering_keys: $($name)*); };
     (@ receipts: $($name:ident)*) => { some_modules!(@@ receipts: $($name)*); };
     (@ queues: $($name:ident)*) => { some_modules!(@@ queues: $($name)*); };
     (@ expiry: $($name:ident)*) => { some_modules!(@@ expiry: $($name)*); };
     (@ counts: $($name:ident)*) => { some_modules!(@@ counts: $($name)*); };
-    (@ $other:ident: $($name:ident)*) => {};
+    (@ fairness_keys: $($name:ident)*) => {};
+    (@ claim: $($name:ident)*) => {};
+    (@ repeats: $($name:ident)*) => {};
+    (@ boost: $($name:ident)*) => {};
+    (@ suspects: $($name:ident)*) => {};
+    (@ peek: $($name:ident)*) => {};
+    (@ settle: $($name:ident)*) => {};
+    (@ fence: $($name:ident)*) => {};
+    (@ retry_and_dead: $($name:ident)*) => {};
+    (@ cancel: $($name:ident)*) => {};
+    (@ workers: $($name:ident)*) => {};
+    (@ rescue: $($name:ident)*) => {};
+    (@ maintenance: $($name:ident)*) => {};
+    (@ types: $($name:ident)*) => {};
+    (@ admin_reads: $($name:ident)*) => {};
+    (@ stored_specs: $($name:ident)*) => {};
+    (@ policies: $($name:ident)*) => {};
+    (@ leases: $($name:ident)*) => {};
+    (@ schedules: $($name:ident)*) => {};
+    (@ triggers: $($name:ident)*) => {};
+    (@ trigger_marks: $($name:ident)*) => {};
+    (@ trigger_groups: $($name:ident)*) => {};
+    (@ rollups: $($name:ident)*) => {};
+    (@ shown_times: $($name:ident)*) => {};
+    (@ hints: $($name:ident)*) => {};
     (@@ $module:ident: $($name:ident)*) => {
         mod $module {
             $(#[test]

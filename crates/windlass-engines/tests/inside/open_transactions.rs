@@ -121,7 +121,7 @@ async fn a_request_that_was_asked_about_stores_nothing_through_the_function_eith
 }
 
 #[tokio::test]
-async fn a_caller_that_is_kept_holds_up_nobody() {
+async fn a_caller_that_is_kept_holds_up_no_other() {
     let place = Place::patient();
     let engine = place.ready().await;
     let jobs = running(&engine, &["a", "b"]).await;

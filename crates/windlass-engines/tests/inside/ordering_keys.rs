@@ -177,7 +177,7 @@ async fn a_transaction_that_sees_an_old_state_leaves_a_mark() {
 
 /// A settle does not wait for a transaction that holds the ordering key for long.
 #[tokio::test]
-async fn an_end_is_written_though_somebody_holds_its_ordering_key() {
+async fn an_end_is_written_though_another_session_holds_its_ordering_key() {
     let place = Place::new();
     let engine = place.ready().await;
     let (running, next) = two(&engine).await;
@@ -214,7 +214,7 @@ async fn out(place: &Place, client: &Client) -> String {
 /// that waited for it, or repeated its attempts, would be a deadlock that no server detects if the other
 /// waits in turn.
 #[tokio::test]
-async fn the_end_of_a_head_waits_for_nobody_who_has_the_next_one_locked() {
+async fn the_end_of_a_head_waits_for_no_session_that_has_the_next_one_locked() {
     let place = Place::new();
     let engine = place.ready().await;
     let (running, next) = two(&engine).await;
@@ -267,7 +267,7 @@ async fn of_thousands_of_jobs_of_one_ordering_key_in_one_transaction_the_first_g
 }
 
 #[tokio::test]
-async fn an_ordering_key_that_somebody_is_at_for_long_keeps_no_other_from_going_on() {
+async fn an_ordering_key_that_a_session_holds_for_long_keeps_no_other_from_going_on() {
     let place = Place::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;

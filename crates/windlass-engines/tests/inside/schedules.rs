@@ -80,7 +80,7 @@ async fn an_open_transaction_holds_up_no_schedule() {
 }
 
 #[tokio::test]
-async fn a_waiting_job_that_a_transaction_has_locked_does_not_give_way_and_holds_nobody_up() {
+async fn a_waiting_job_that_a_transaction_has_locked_does_not_give_way_and_holds_up_no_other() {
     let place = Place::patient();
     let clock = Arc::new(ManualClock::default());
     let engine = with_schedules(&place, &clock).await;
@@ -106,7 +106,7 @@ async fn a_job_that_the_users_own_check_refuses_is_told_with_its_schedule_and_th
     assert!(plain.new_job().is_some() && replacing.new_job().is_some(), "{plain:?} {replacing:?}");
     assert!(matches!(refused, Put::Answered(EnqueueAnswer::Refused(_))), "{refused:?}");
     let all = engine.schedules(&WhichSchedules::After(None, 10)).await.unwrap().schedules;
-    let alarms: Vec<_> =
-        all.iter().map(|stored| stored.record.alert.as_ref().map(|alert| &alert.alarm)).collect();
-    assert!(matches!(alarms[..], [None, None, Some(ScheduleAlert::Refused { .. })]), "{alarms:?}");
+    let alerts: Vec<_> =
+        all.iter().map(|stored| stored.record.alert.as_ref().map(|alert| &alert.what)).collect();
+    assert!(matches!(alerts[..], [None, None, Some(ScheduleAlert::Refused { .. })]), "{alerts:?}");
 }

@@ -280,7 +280,7 @@ async fn a_role_that_may_only_read_puts_nothing_in() {
 }
 
 #[tokio::test]
-async fn somebody_elses_objects_in_the_callers_search_path_change_nothing() {
+async fn foreign_objects_in_the_callers_search_path_change_nothing() {
     let place = Place::new();
     let engine = place.ready().await;
     let client = place.connect().await;

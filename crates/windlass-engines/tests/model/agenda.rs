@@ -281,7 +281,7 @@ impl Renumber for StoredSchedule {
     fn renumber(&mut self, ids: &Ids) {
         self.last_job.iter_mut().for_each(|job| job.renumber(ids));
         if let Some(ScheduleAlert::Overlaps { job, .. }) =
-            self.record.alert.as_mut().map(|alert| &mut alert.alarm)
+            self.record.alert.as_mut().map(|alert| &mut alert.what)
         {
             job.renumber(ids);
         }

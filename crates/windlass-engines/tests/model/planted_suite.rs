@@ -1,5 +1,4 @@
-//! Tests the conformance suite: with a known bug planted in the engine, some behaviour must fail. It is
-//! here because this is the test program that is also built with planted bugs.
+//! Tests the conformance suite: with a known bug planted in the engine, some behaviour must fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -210,7 +210,7 @@ async fn many_ends_of_many_claims_are_folded_in_one_go() {
 }
 
 #[tokio::test]
-async fn a_claim_that_somebody_has_locked_keeps_no_other_from_being_folded() {
+async fn a_claim_that_another_session_has_locked_keeps_no_other_from_being_folded() {
     let place = Place::shared();
     let engine = place.ready().await;
     enqueue(&engine, 2).await;

@@ -83,7 +83,7 @@ async fn a_user_who_may_not_create_is_told_who_may_migrate() {
 }
 
 #[tokio::test]
-async fn a_schema_that_somebody_made_for_a_user_needs_no_right_to_make_schemas() {
+async fn a_schema_that_an_administrator_made_for_a_user_needs_no_right_to_make_schemas() {
     let place = Place::on(url_of("poor", "postgres"));
     guarded().psql(&format!("CREATE SCHEMA {} AUTHORIZATION poor", place.schema)).unwrap();
     place.ready().await.enqueue(request(vec![new_job()])).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_server_that_is_not_there_is_named_by_host_and_port() {
 }
 
 #[tokio::test]
-async fn a_host_that_nobody_knows_is_named() {
+async fn an_unknown_host_is_named() {
     let url = format!("postgres://me:{SECRET}@no-such-host.invalid/jobs");
     let error = refusal(&url, PostgresOptions::default()).await;
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");

@@ -197,7 +197,7 @@ async fn a_claim_of_one_passes_by_hundreds_of_lines_that_another_process_has_use
 }
 
 #[tokio::test]
-async fn a_process_that_knows_no_fairness_keys_claims_in_plain_order_and_leaves_nobody_behind() {
+async fn a_process_that_knows_no_fairness_keys_claims_in_plain_order_and_leaves_no_job_behind() {
     let place = Place::shared();
     let engine = place.ready().await;
     put(&engine, "a", 3).await;

@@ -41,7 +41,7 @@ async fn with_a_gap_at_the_front(place: &Place) -> (PostgresEngine, Vec<Claimed>
 }
 
 #[tokio::test]
-async fn many_calls_let_everybody_through_once_and_the_last_one_says_that_it_is_the_last() {
+async fn many_calls_release_every_job_once_and_the_last_one_says_that_it_is_the_last() {
     let place = Place::shared();
     let engine = place.ready().await;
     enqueue(&engine, 250).await;
@@ -86,7 +86,7 @@ async fn who_asks_for_a_few_gets_the_very_oldest_also_while_a_gate_is_being_open
 
 /// The locked job then lies before the position from which the next call starts.
 #[tokio::test]
-async fn jobs_that_somebody_had_locked_are_let_through_by_a_later_call() {
+async fn jobs_that_another_session_had_locked_are_released_by_a_later_call() {
     let place = Place::shared();
     let (engine, jobs) = with_a_gap_at_the_front(&place).await;
     let other = super::session(&place.direct).await;

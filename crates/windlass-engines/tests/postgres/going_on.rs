@@ -44,7 +44,7 @@ async fn rows_that_the_server_has_moved_meanwhile_are_found_by_their_numbers() {
 /// A session that locks a row and then writes it sets the row's `xmax`; a session that only writes it does
 /// not.
 #[tokio::test]
-async fn rows_that_nobody_has_touched_are_written_without_being_locked() {
+async fn rows_that_no_session_has_touched_are_written_without_being_locked() {
     let place = Place::shared();
     let engine = place.ready().await;
     enqueue(&engine, 5).await;
@@ -95,7 +95,7 @@ async fn what_was_behind_a_gate_is_not_passed_by_by_the_later_of_two_claims() {
 }
 
 #[tokio::test]
-async fn of_a_batch_that_goes_on_those_whom_somebody_asked_to_stop_end_and_are_not_counted_as_waiting() {
+async fn of_a_batch_that_goes_on_those_that_were_asked_to_stop_end_and_are_not_counted_as_waiting() {
     let place = Place::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;

@@ -242,7 +242,7 @@ async fn owners(engine: &PostgresEngine) -> Vec<(String, Option<WorkerId>)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
+async fn every_process_sees_which_worker_has_which_lock_of_a_duty_and_since_when() {
     let place = Place::shared();
     let (one, other) = (place.open().await, place.open().await);
     let before = other.leases().await.unwrap();
@@ -281,7 +281,7 @@ async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
 /// The case of an operator who repacks tables: the table of notes is for operators, and the duty does not
 /// wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_locked_the_table_of_notes_keeps_nobody_from_a_duty() {
+async fn a_session_that_has_locked_the_table_of_notes_keeps_no_process_from_a_duty() {
     let place = Place::shared();
     let (one, other) = (place.open().await, place.open().await);
     let repacker = session(&place.direct).await;
@@ -302,7 +302,7 @@ async fn whoever_has_locked_the_table_of_notes_keeps_nobody_from_a_duty() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_nobody_has_had_for_long_is_forgotten_and_one_that_somebody_has_is_not() {
+async fn a_lock_without_a_holder_for_long_is_forgotten_and_one_with_a_holder_is_not() {
     let place = Place::shared();
     let engine = place.open().await;
     lock(&engine, 1, "totals").await;

@@ -98,7 +98,7 @@ async fn listening_through_a_proxy(periods: Periods) -> (Pair, Place, Proxy, Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_leaves_is_not_sent_notifications_that_would_wake_nobody() {
+async fn a_worker_that_leaves_is_not_sent_notifications_that_would_wake_no_worker() {
     let place = Place::on(server().url());
     let engine = place.ready().await;
     assert!(claim(&engine, 10).await.is_empty());

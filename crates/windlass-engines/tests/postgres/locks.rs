@@ -140,7 +140,7 @@ async fn a_transaction_that_the_server_ended_for_its_silence_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn successes_beside_one_whose_row_somebody_holds_are_stored() {
+async fn successes_beside_one_whose_row_another_session_holds_are_stored() {
     let place = with_settings("-c lock_timeout=200ms");
     let engine = place.ready().await;
     let ids = enqueue(&engine, 3).await;
@@ -174,7 +174,7 @@ async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_a_cancel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gate_whose_last_job_somebody_holds_does_not_say_that_there_is_more_to_let_through() {
+async fn a_gate_whose_last_job_another_session_holds_does_not_say_that_there_is_more_to_release() {
     let place = Place::on(server().url());
     let engine = place.ready().await;
     let gate = Gate::named("held");

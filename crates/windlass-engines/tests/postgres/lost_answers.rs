@@ -341,7 +341,10 @@ async fn a_server_that_falls_silent_is_given_up_and_its_connections_are_not_used
     at_last(|| engine.enqueue(first.clone())).await;
     at_last(beat).await;
     proxy.freeze(true);
-    let error = engine.enqueue(sent.clone()).await.unwrap_err();
+    // The usual timeouts are longer than this patience.
+    let patience = Duration::from_secs(30);
+    let enqueued = tokio::time::timeout(patience, engine.enqueue(sent.clone())).await;
+    let error = enqueued.expect("the call ends").unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
     let unheard = beat().await;
     assert!(unheard.is_err(), "{unheard:?}");

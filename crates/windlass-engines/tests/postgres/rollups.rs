@@ -35,7 +35,7 @@ async fn a_damaged_minute_is_told_and_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_watermark_that_somebody_deleted_is_made_anew() {
+async fn a_watermark_that_was_deleted_is_made_anew() {
     let place = Place::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;

@@ -117,7 +117,7 @@ async fn a_server_of_another_name_is_refused_only_if_the_name_counts() {
 }
 
 #[tokio::test]
-async fn without_an_authority_whoever_answers_is_trusted_and_nobody_can_listen() {
+async fn without_an_authority_any_server_is_trusted_and_no_third_party_can_listen() {
     assert!(is_protected(&secure_url("sslmode=require")).await);
     assert!(is_protected(&secure_url("")).await, "TLS is preferred by default");
     assert!(!is_protected(&secure_url("sslmode=disable")).await);

@@ -86,7 +86,7 @@ async fn ends_of_another_kind_among_those_without_a_history_come_to_nothing_less
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_somebody_else_switched_on_is_kept_from_then_on() {
+async fn a_history_that_another_process_switched_on_is_kept_from_then_on() {
     let place = Place::shared();
     let engine = used_to_traces(&place).await;
     let id = engine.enqueue(request(vec![job()])).await.unwrap()[0].job().unwrap();

@@ -136,7 +136,7 @@ fn put(place: &Place, job_type: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_enqueue_notifies_nobody_until_a_worker_of_its_queue_says_that_it_waits() {
+async fn an_enqueue_notifies_no_worker_until_one_of_its_queue_says_that_it_waits() {
     let place = Place::on(server().url());
     let (waits, channel, mut spy) = one_waiter(&place).await;
     let producer = producer(&place).await;
@@ -190,7 +190,7 @@ async fn a_process_that_wakes_itself_by_its_own_enqueue_sends_no_notification() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_rolled_back_wakes_nobody() {
+async fn a_job_that_is_rolled_back_wakes_no_worker() {
     let place = Place::on(server().url());
     let (waits, _, mut spy) = one_waiter(&place).await;
     assert!(claim(&waits, 5).await.is_empty());
@@ -331,7 +331,7 @@ pub(super) async fn far_ahead(place: &Place) -> (PostgresEngine, Arc<HintLog>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_put_in_long_before_its_commit_is_claimed_by_whoever_the_commit_wakes() {
+async fn what_was_enqueued_long_before_its_commit_is_claimed_by_the_worker_that_the_commit_wakes() {
     let place = Place::on(server().url());
     declare(&place.open().await).await;
     let open = session(&place.direct).await;
@@ -343,7 +343,7 @@ async fn what_was_put_in_long_before_its_commit_is_claimed_by_whoever_the_commit
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_due_since_long_ago_is_claimed_by_whoever_its_enqueue_wakes() {
+async fn what_is_due_since_long_ago_is_claimed_by_the_worker_that_its_enqueue_wakes() {
     let place = Place::on(server().url());
     let (waits, hints) = far_ahead(&place).await;
     place.sql("SELECT windlass.enqueue('work', run_at => now() - interval '1 hour')");
@@ -355,7 +355,7 @@ async fn what_is_due_since_long_ago_is_claimed_by_whoever_its_enqueue_wakes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_process_gives_back_is_claimed_by_whoever_that_wakes() {
+async fn what_another_process_gives_back_is_claimed_by_the_worker_that_it_wakes() {
     let place = Place::on(server().url());
     let other = producer(&place).await;
     declare(&other).await;

@@ -160,7 +160,7 @@ async fn a_user_who_may_not_even_ask_what_the_server_is_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_that_kept_everybody_waiting_are_told_with_whose_they_were() {
+async fn commands_that_blocked_the_server_are_named_with_whose_they_were() {
     let server = server(&[]);
     let place = Place::on(server.url());
     let slow = "local from = redis.call('TIME') repeat local now = redis.call('TIME') \

@@ -70,7 +70,7 @@ async fn nothing_is_left_of_fairness_keys_that_were_purged_before_they_fell_due(
 }
 
 #[tokio::test]
-async fn damaged_lines_keep_nobody_from_being_put_in_claimed_or_ended() {
+async fn damaged_lines_keep_no_job_from_being_enqueued_claimed_or_ended() {
     for spoilt in ["line:*", "ring:*", "later:*", "turns"] {
         let place = Place::shared();
         let engine = place.ready().await;

@@ -98,7 +98,7 @@ async fn a_settle_whose_answer_is_lost_is_repeated_and_gets_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_frozen_for_five_seconds_declares_nobody_dead_and_goes_on() {
+async fn a_server_that_is_frozen_for_five_seconds_declares_no_worker_dead_and_goes_on() {
     let server = server(&[]);
     let place = Place::on(server.url());
     let engine = place.ready_with(place.impatient()).await;

@@ -9,7 +9,7 @@ mod words;
 #[path = "../workers/rollup_rounds.rs"]
 mod rollup_rounds;
 mod place;
-mod alarms;
+mod alerts;
 mod opening;
 mod login;
 mod lost_answers;

@@ -89,7 +89,7 @@ async fn jobs_of_types_far_apart_are_seen_claimed_buried_and_listed() {
 }
 
 #[tokio::test]
-async fn what_nobody_handles_is_parked_and_purged_whichever_its_type() {
+async fn what_no_worker_handles_is_parked_and_purged_whichever_its_type() {
     let place = Place::shared();
     let types = names(TYPES);
     let engine = with_types(&place, &types[..1]).await;

@@ -124,7 +124,7 @@ async fn a_user_with_rights_on_its_own_keys_and_channels_is_enough() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_told_at_once_and_may_pass() {
+async fn no_server_at_the_address_is_reported_at_once_and_may_pass() {
     let place = Place::on("redis://127.0.0.1:1".to_owned());
     let error = refusal(&place, place.options()).await;
     assert!(error.is_passing() && error.to_string().contains("127.0.0.1:1"), "{error:?}");

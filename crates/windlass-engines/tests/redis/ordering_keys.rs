@@ -80,7 +80,7 @@ async fn a_purge_heals_an_ordering_key_whose_head_is_lost() {
 
 /// The record of the head was damaged: it names a job that has ended.
 #[tokio::test]
-async fn a_head_that_has_ended_without_a_word_to_its_ordering_key_holds_nobody_back() {
+async fn a_head_that_has_ended_without_a_mark_for_its_ordering_key_holds_no_job_back() {
     let place = Place::shared();
     let engine = place.ready().await;
     let ended = put(&engine, 1).await[0];

@@ -18,15 +18,15 @@ use windlass_engines::redis::{Grade, RedisEngine};
 use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
-use crate::alarms;
+use crate::alerts;
 use crate::place::{
     Place, WAIT_MAX, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
     request, server, success,
 };
 
 #[tokio::test]
-async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_again() {
-    alarms::listen();
+async fn a_store_that_was_emptied_raises_an_alert_and_gets_queues_and_types_again() {
+    alerts::listen();
     let server = server(&[]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
@@ -35,7 +35,7 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
     ask::<()>(&server.url(), &["FLUSHALL"]);
     let answers = engine.enqueue(request(1)).await.unwrap();
     assert!(answers[0].job().is_ok(), "queues and types are declared again: {answers:?}");
-    assert_one_alarm(&place, "the store was replaced: the data of the former store");
+    assert_one_alert(&place, "the store was replaced: the data of the former store");
     assert_eq!(
         engine.queues().await.unwrap()[0].counts.ready,
         1,
@@ -52,8 +52,8 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
 }
 
 /// Asserts that the log has exactly one error about it.
-fn assert_one_alarm(place: &Place, words: &str) {
-    let raised = alarms::about(&place.namespace);
+fn assert_one_alert(place: &Place, words: &str) {
+    let raised = alerts::about(&place.namespace);
     assert!(matches!(&raised[..], [one] if one.contains(words)), "{raised:?}");
 }
 
@@ -189,7 +189,7 @@ async fn enqueue_until_stopped(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() {
+async fn no_job_is_refused_while_an_emptied_store_gets_queues_and_types_again() {
     let server = server(&[]);
     let place = Place::on(server.url());
     let engine = Arc::new(place.ready().await);
@@ -240,8 +240,8 @@ fn later() -> TypeName {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_comes_back_older_raises_an_alarm_by_the_numbers_of_jobs_and_gives_none_again() {
-    alarms::listen();
+async fn a_store_that_comes_back_older_raises_an_alert_by_the_numbers_of_jobs_and_gives_none_again() {
+    alerts::listen();
     let mut server = server(&[("appendonly", "no")]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
@@ -250,7 +250,7 @@ async fn a_store_that_comes_back_older_raises_an_alarm_by_the_numbers_of_jobs_an
     let request = EnqueueRequest { jobs, ..request(0) };
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
     let id = answers[0].job().expect("the type that the snapshot does not know is declared again");
-    assert_one_alarm(&place, "the store came back older than it was");
+    assert_one_alert(&place, "the store came back older than it was");
     assert!(id > last, "{id:?} was issued before, up to {last:?}");
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     let other = WorkerId::from_random(7);
@@ -283,7 +283,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_number_is_given_again_that_somebody_knows_who_was_not_the_first_to_notice() {
+async fn no_number_is_given_again_that_a_process_knows_that_was_not_the_first_to_notice() {
     let mut server = server(&[("appendonly", "no")]);
     let place = Place::on(server.url());
     let engine = place.ready().await;

@@ -6,9 +6,14 @@ DECLARE
     name text;
     is_used boolean;
 BEGIN
-    -- A call of the last borrower may still be running; nothing of it may arrive later.
-    WHILE EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '{schema}') LOOP
-        PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{schema}';
+    -- A call of the last borrower may still be running; nothing of it may arrive later. A session of a pooler
+    -- is left to other clients once it is idle.
+    WHILE EXISTS (
+        SELECT FROM pg_stat_activity
+        WHERE application_name = '{schema}' AND NOT ({is_pooled} AND state = 'idle')
+    ) LOOP
+        PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name = '{schema}' AND NOT {is_pooled};
         PERFORM pg_sleep(0.002);
         PERFORM pg_stat_clear_snapshot();
     END LOOP;

@@ -35,7 +35,7 @@ async fn jobs_without_a_fairness_key_have_the_empty_name_only_beside_others_that
 }
 
 #[tokio::test]
-async fn a_row_whose_fairness_key_is_damaged_keeps_nobody_from_being_claimed() {
+async fn a_row_whose_fairness_key_is_damaged_keeps_no_job_from_being_claimed() {
     let place = Place::new();
     let engine = ready_engine(&place).await;
     put(&engine, Some("a"), 3).await;

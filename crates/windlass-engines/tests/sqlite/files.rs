@@ -78,7 +78,7 @@ fn a_file_that_may_not_be_written_to_is_refused() {
 }
 
 #[test]
-fn a_file_that_somebody_else_locks_is_unavailable_after_the_time_out() {
+fn a_file_that_another_process_locks_is_unavailable_after_the_timeout() {
     let place = Place::new();
     let other = Connection::open(place.path()).unwrap();
     other.execute_batch("CREATE TABLE theirs (x); BEGIN EXCLUSIVE; INSERT INTO theirs VALUES (1)").unwrap();

@@ -16,7 +16,7 @@ async fn put(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
 }
 
 #[tokio::test]
-async fn a_newcomer_does_not_pass_a_line_in_which_nobody_is_out_and_the_oldest_goes_on() {
+async fn a_newcomer_does_not_pass_a_line_in_which_no_job_is_out_and_the_oldest_goes_on() {
     let place = Place::new();
     let engine = ready_engine(&place).await;
     let jobs = put(&engine, 3).await;

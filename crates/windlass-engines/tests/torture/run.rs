@@ -122,7 +122,7 @@ macro_rules! faults_of_every_store {
         }
 
         #[tokio::test(flavor = "multi_thread")]
-        async fn nobody_is_declared_dead_because_the_store_stood_still() {
+        async fn no_worker_is_declared_dead_because_the_store_stood_still() {
             strike(Plan::short(&[Fault::FreezeStore])).await;
         }
     };

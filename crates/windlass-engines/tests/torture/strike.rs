@@ -200,14 +200,14 @@ impl Torture {
     /// Returns the live workers, at a moment at which each has just sent two heartbeats. A worker that
     /// registered, and never received the answer, is in the store and sends none.
     async fn beating(&self) -> Vec<WorkerSighting> {
-        let (everybody, first) = (self.worker_count, RefCell::new(HashMap::new()));
+        let (all, first) = (self.worker_count, RefCell::new(HashMap::new()));
         let beating = |seen: &[WorkerSighting]| {
             let mut first = first.borrow_mut();
             let mut has_beaten = |one: &WorkerSighting| {
                 !one.expired && one.beats >= *first.entry(one.card.id).or_insert(one.beats) + 2
             };
             let beating: Vec<_> = seen.iter().filter(|one| has_beaten(one)).cloned().collect();
-            (beating.len() == everybody).then_some(beating)
+            (beating.len() == all).then_some(beating)
         };
         self.seen("every worker sends heartbeats", beating).await
     }

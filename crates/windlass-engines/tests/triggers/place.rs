@@ -39,7 +39,7 @@ impl Store {
 
     pub(crate) fn postgres() -> Self {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
-        Self::Postgres(url, format!("drains_{:016x}", fastrand::u64(..)))
+        Self::Postgres(url, format!("triggers_{:016x}", fastrand::u64(..)))
     }
 
     pub(crate) fn redis() -> Self {

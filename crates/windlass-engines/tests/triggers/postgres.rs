@@ -47,7 +47,7 @@ fn spec(name: &str) -> CompletionTrigger {
 }
 
 /// Waits until a session waits for a row that we have locked.
-async fn until_somebody_waits(client: &Client, schema: &str) {
+async fn until_a_session_waits(client: &Client, schema: &str) {
     let waits = format!(
         "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
          WHERE wait_event_type = 'Lock' AND state = 'active' AND query LIKE '%{schema}.completion_triggers%')"
@@ -77,7 +77,7 @@ async fn who_loses_the_race_to_store_a_trigger_leaves_the_marks_of_the_winner_al
     let loser = std::sync::Arc::clone(&engine);
     let changes = [new.clone(), changed];
     let losing = tokio::spawn(async move { loser.change_triggers(&changes).await.unwrap() });
-    until_somebody_waits(&trigger_poller, &schema).await;
+    until_a_session_waits(&trigger_poller, &schema).await;
     engine.change_triggers(&[new]).await.unwrap();
     let worker = register(&engine).await;
     put(&engine, 1).await;

@@ -80,7 +80,7 @@ pub struct Handlers<S = ()> {
     state: S,
     table: BTreeMap<TypeName, Registered>,
     hooks: Vec<Arc<dyn Hook>>,
-    problems: Vec<HandlersError>,
+    errors: Vec<HandlersError>,
 }
 
 #[derive(Clone)]
@@ -94,7 +94,7 @@ pub(crate) struct Registered {
 impl<S: Clone + Send + Sync + 'static> Handlers<S> {
     /// Creates a set without handlers. Every handler can take `state`, or parts of it, with [`State`].
     pub fn new(state: S) -> Self {
-        Self { state, table: BTreeMap::new(), hooks: Vec::new(), problems: Vec::new() }
+        Self { state, table: BTreeMap::new(), hooks: Vec::new(), errors: Vec::new() }
     }
 
     /// Adds a handler. The type of its first argument decides which jobs it handles.
@@ -112,7 +112,7 @@ impl<S: Clone + Send + Sync + 'static> Handlers<S> {
     ) -> Self {
         match spec_of::<T>() {
             Ok(spec) => self.add(change(spec), call::erase(handler, self.state.clone())),
-            Err(why) => self.problems.push(HandlersError::Name(why)),
+            Err(why) => self.errors.push(HandlersError::Name(why)),
         }
         self
     }
@@ -134,9 +134,9 @@ impl<S: Clone + Send + Sync + 'static> Handlers<S> {
         match (BreakerName::parse(platform), TypeName::parse(T::NAME)) {
             (Ok(platform), Ok(name)) => match self.table.get_mut(&name) {
                 Some(registered) => registered.platforms.push(platform),
-                None => self.problems.push(HandlersError::NoHandler(name)),
+                None => self.errors.push(HandlersError::NoHandler(name)),
             },
-            (Err(why), _) | (_, Err(why)) => self.problems.push(HandlersError::Name(why)),
+            (Err(why), _) | (_, Err(why)) => self.errors.push(HandlersError::Name(why)),
         }
         self
     }
@@ -165,13 +165,13 @@ impl<S: Clone + Send + Sync + 'static> Handlers<S> {
     fn add(&mut self, spec: TypeSpec, handler: Erased) {
         let name = spec.name.clone();
         if self.table.insert(name.clone(), Registered { spec, handler, platforms: Vec::new() }).is_some() {
-            self.problems.push(HandlersError::Twice(name));
+            self.errors.push(HandlersError::Twice(name));
         }
     }
 
     pub(crate) fn finish(self) -> Result<Table, HandlersError> {
-        match self.problems.into_iter().next() {
-            Some(problem) => Err(problem),
+        match self.errors.into_iter().next() {
+            Some(error) => Err(error),
             None => Ok(Table { handlers: self.table, hooks: self.hooks.into() }),
         }
     }

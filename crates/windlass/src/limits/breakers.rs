@@ -12,6 +12,7 @@ use windlass_core::error::EngineError;
 use windlass_core::limits::BREAKERS_MAX;
 use windlass_core::names::BreakerName;
 use windlass_core::policies::BreakersRead;
+use windlass_core::stored::Unreadable;
 
 use super::Wake;
 use super::change::{BreakerChange, change, read_all};
@@ -201,17 +202,25 @@ impl Breakers {
         if shared.is_empty() {
             return Ok(());
         }
-        self.read(&read_all(&self.engine).await?);
+        // A breaker that cannot be read keeps no other from being shared.
+        let mut unreadable = self.read(&read_all(&self.engine).await?);
         for platform in shared {
-            let unsent = platform.known().take_unsent(platform.options());
-            if let Some(results) = unsent {
-                let reported = self.report(&platform, &BreakerEvent::Ended(results)).await;
-                platform.known().was_sent();
-                reported?;
+            match self.sync_one(&platform).await {
+                Err(EngineError::Unreadable(why)) => unreadable = Some(why),
+                synced => synced?,
             }
-            self.drop_void_permits(&platform).await?;
         }
-        Ok(())
+        unreadable.map_or(Ok(()), |why| Err(why.into()))
+    }
+
+    async fn sync_one(&self, platform: &Platform) -> Result<(), EngineError> {
+        let unsent = platform.known().take_unsent(platform.options());
+        if let Some(results) = unsent {
+            let reported = self.report(platform, &BreakerEvent::Ended(results)).await;
+            platform.known().was_sent();
+            reported?;
+        }
+        self.drop_void_permits(platform).await
     }
 
     /// Releases the permits of claims that have ended without a result.
@@ -230,12 +239,21 @@ impl Breakers {
         Ok(())
     }
 
-    /// Takes in the states that were read from the store, for every platform that processes share.
-    pub(super) fn read(&self, read: &BreakersRead) {
+    /// Takes in the states that were read from the store, for every platform that processes share. Returns
+    /// why a state cannot be read, if so; then this process decides alone about that platform.
+    pub(super) fn read(&self, read: &BreakersRead) -> Option<Unreadable> {
         let now = self.now();
+        let mut unreadable = None;
         for platform in self.all().iter().filter(|platform| platform.is_shared()) {
-            platform.known().read(found(read, &platform.spec.name).1, read.now, now);
+            match found(read, &platform.spec.name).1 {
+                Ok(state) => platform.known().read(state, read.now, now),
+                Err(why) => {
+                    platform.known().is_away();
+                    unreadable = Some(why);
+                }
+            }
         }
+        unreadable
     }
 
     pub(super) fn now(&self) -> Timestamp {

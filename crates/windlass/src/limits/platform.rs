@@ -13,7 +13,9 @@ use windlass_core::breaker::{
 };
 use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
+use windlass_core::names::BreakerName;
 use windlass_core::policies::BreakersRead;
+use windlass_core::stored::Unreadable;
 
 /// How long a copy is valid. Without a newer one, the store is unavailable.
 pub(super) const COPY_GOOD_FOR: Duration = Duration::from_secs(3);
@@ -154,9 +156,9 @@ impl Known {
 }
 
 /// One breaker among all that were read; a breaker that is absent has the default state.
-pub(super) fn found(read: &BreakersRead, name: &windlass_core::names::BreakerName) -> (u64, BreakerState) {
+pub(super) fn found(read: &BreakersRead, name: &BreakerName) -> (u64, Result<BreakerState, Unreadable>) {
     let stored = read.breakers.iter().find(|stored| stored.name == *name);
-    stored.map(|stored| (stored.version, stored.state.clone())).unwrap_or_default()
+    stored.map_or_else(|| (0, Ok(BreakerState::default())), |stored| (stored.version, stored.state.clone()))
 }
 
 #[cfg(test)]

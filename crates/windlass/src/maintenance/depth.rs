@@ -106,6 +106,7 @@ mod tests {
         let name = QueueName::parse("mail").unwrap();
         QueueStatus {
             spec: QueueSpec { warn_depth: Some(10), ..QueueSpec::new(name) },
+            unreadable: None,
             pause: None,
             shut: false,
             counts: Counts { ready, ..Counts::default() },

@@ -103,11 +103,11 @@ impl ScheduleDuty {
         let ScheduleChanged::Done { jobs, .. } = answer else { return 0 };
         let schedule = &firing.change.name;
         let to = firing.change.to.as_deref();
-        let missed = firing.alert.iter().map(|alert| alert.alarm.clone());
+        let missed = firing.alert.iter().map(|alert| alert.what.clone());
         let made = firing.change.ticks.iter().zip(jobs);
         let made_none = made.clone().filter_map(|(tick, put)| to.and_then(|to| to.news_of(*tick, put)));
-        for alarm in missed.chain(made_none) {
-            self.alerts.raise(&Alert::Schedule { schedule: schedule.clone(), alarm });
+        for what in missed.chain(made_none) {
+            self.alerts.raise(&Alert::Schedule { schedule: schedule.clone(), what });
         }
         for (tick, put) in made {
             tracing::debug!(%schedule, %tick, ?put, "a tick was handled");

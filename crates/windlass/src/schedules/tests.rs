@@ -91,7 +91,7 @@ async fn catching_up_on_more_than_one_request_holds_goes_on_in_the_next() {
     // The ticks of the last minute were seen in time.
     assert_eq!(scenario.duty().run(|| true).await.unwrap().jobs, 3 * 702);
     let alert = scenario.schedules.find(&name("b")).await.unwrap().0.record.alert.unwrap();
-    assert!(matches!(alert.alarm, ScheduleAlert::Missed { count: 1_438, .. }), "{alert:?}");
+    assert!(matches!(alert.what, ScheduleAlert::Missed { count: 1_438, .. }), "{alert:?}");
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_schedule_of_an_unknown_type_is_kept_and_reported_and_the_others_go_on
     let (kept, now) = scenario.schedules.find(&name("unknown")).await.unwrap();
     let alert = kept.record.alert.unwrap();
     assert_eq!((alert.at, now), (scenario.clock.now(), scenario.clock.now()));
-    assert!(alert.alarm.to_string().contains("got unregistered"), "{alert:?}");
+    assert!(alert.what.to_string().contains("got unregistered"), "{alert:?}");
     assert_eq!(scenario.schedules.find(&name("good")).await.unwrap().0.record.alert, None);
 }
 
@@ -157,7 +157,7 @@ async fn a_tick_that_is_left_out_raises_an_alert_once_for_each_job_that_is_in_it
     }
     drop(duty);
     let alert = raised.recv().await;
-    let Some(Alert::Schedule { schedule, alarm: ScheduleAlert::Overlaps { .. } }) = alert else {
+    let Some(Alert::Schedule { schedule, what: ScheduleAlert::Overlaps { .. } }) = alert else {
         panic!("expected an overlap, got {alert:?}")
     };
     assert_eq!(schedule, name("a"));

@@ -127,7 +127,7 @@ async fn a_run_fires_all_that_is_marked_and_says_when_to_look_again() {
 }
 
 #[tokio::test]
-async fn two_leaders_who_look_at_once_make_one_job_of_each_drain() {
+async fn two_leaders_that_evaluate_at_once_make_one_job_of_each_trigger() {
     let scenario = Scenario::new().await;
     let specs: Vec<_> = (0..20).map(|n| spec(&format!("d{n}"), "hook")).collect();
     scenario.triggers.declare(&specs, Origin::Code).await.unwrap();
@@ -142,7 +142,7 @@ async fn two_leaders_who_look_at_once_make_one_job_of_each_drain() {
 }
 
 #[tokio::test]
-async fn a_refused_job_is_kept_as_an_alert_with_the_drain_and_not_tried_again() {
+async fn a_refused_job_is_kept_as_an_alert_with_the_trigger_and_not_tried_again() {
     let scenario = Scenario::new().await;
     scenario.triggers.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
     scenario.run_a_job(1).await;
@@ -197,7 +197,7 @@ async fn who_stops_does_not_look_for_as_long_as_there_are_marks() {
 /// The lock stands for another process that takes long to evaluate the trigger.
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_that_another_process_is_at_is_not_asked_for_all_the_time() {
+async fn a_trigger_that_another_process_evaluates_is_not_asked_for_all_the_time() {
     use windlass_engines::postgres::tokio_postgres::{NoTls, connect};
     use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
     let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");

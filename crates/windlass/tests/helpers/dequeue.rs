@@ -66,7 +66,7 @@ async fn a_job_is_handed_out_and_succeeds() {
 }
 
 #[tokio::test]
-async fn nothing_is_claimed_before_somebody_asks() {
+async fn nothing_is_claimed_before_a_caller_asks() {
     let consumer = consumer().await;
     let (first, second) = (put(&consumer, 1).await, put(&consumer, 2).await);
     let held = next(&consumer).await;
@@ -139,7 +139,7 @@ async fn a_job_that_is_dropped_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_job_that_nobody_waits_for_any_more_goes_back_as_if_it_had_not_been_claimed() {
+async fn a_job_that_no_caller_waits_for_any_more_goes_back_as_if_it_had_not_been_claimed() {
     let consumer = consumer().await;
     let mut stopped_waiting = 0;
     for turns in 0..30 {
@@ -179,7 +179,7 @@ async fn a_handlers_ways_to_end_are_a_held_jobs_too() {
 }
 
 #[tokio::test]
-async fn a_request_to_stop_reaches_whoever_holds_the_job() {
+async fn a_request_to_stop_reaches_the_worker_that_holds_the_job() {
     let consumer = consumer().await;
     let id = put(&consumer, 1).await;
     let held = next(&consumer).await;
@@ -302,7 +302,7 @@ async fn a_consumer_without_types_is_refused() {
 }
 
 #[tokio::test]
-async fn the_drains_of_its_options_are_stored_and_fire_when_a_held_job_ends() {
+async fn the_triggers_of_its_options_are_stored_and_fire_when_a_held_job_ends() {
     let name = TriggerName::parse("done").expect("a valid name");
     let mails = spec_of::<Mail>().expect("the type is valid").name;
     let work = spec_of::<Work>().expect("the type is valid").name;

@@ -79,8 +79,8 @@ fn the_example_of_a_nightly_sitemap_runs_at_two_over_the_change_of_clocks_and_bu
 }
 
 #[test]
-fn the_example_of_a_drain_recalculates_once_after_each_of_two_backlogs() {
-    let lines = lines_of("reclassify_when_drained");
+fn the_example_of_a_trigger_recalculates_once_after_each_of_two_backlogs() {
+    let lines = lines_of("reclassify_when_finished");
     let count = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
     assert_eq!((count("is backfilled"), count("reclassified and recalculated")), (9, 2), "{lines:#?}");
     let place = |words: &str| lines.iter().position(|line| line.contains(words));

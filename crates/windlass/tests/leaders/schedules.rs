@@ -20,7 +20,7 @@ const SCHEDULES: usize = 1_000;
 /// The limit from the tick to the last of its jobs, in the long form.
 const WITHIN: Duration = Duration::from_secs(1);
 /// The maximum number of steps that make all jobs.
-const STEPS_MAX: usize = SCHEDULES / 2;
+const STEPS_MAX: usize = SCHEDULES / 10;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_schedules_of_one_second_are_fired_in_few_steps_on_postgres() {

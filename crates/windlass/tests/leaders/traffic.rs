@@ -124,7 +124,8 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
     members.end().await;
     assert!(renewals > 0.0, "a worker leads");
     assert!(leases <= STATEMENTS_A_SECOND, "{leases:.2} statements per second");
-    assert!(beats > 0.0 && beats <= 1.2, "{beats:.2} heartbeats per heartbeat interval");
+    // Fewer, and leases would lapse.
+    assert!((0.25..=1.2).contains(&beats), "{beats:.2} heartbeats per heartbeat interval");
     assert!(beside < 0.05, "an idle worker need not query which jobs were asked to stop: {beside:.2}");
 }
 

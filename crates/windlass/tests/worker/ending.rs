@@ -103,7 +103,7 @@ async fn another_worker_goes_on_where_one_stopped() {
 }
 
 #[tokio::test]
-async fn a_stop_after_a_drain_that_nobody_waits_for_any_more_still_waits_for_the_handlers() {
+async fn a_stop_after_an_abandoned_drain_still_waits_for_the_handlers() {
     let options = WorkerOptions { stop_grace: Duration::from_millis(10), ..WorkerOptions::default() };
     let mut bench = Bench::with(options).await;
     let id = bench.put(Act::IgnoreEverything).await;

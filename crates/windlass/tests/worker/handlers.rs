@@ -107,7 +107,7 @@ async fn the_last_errors_of_a_process_can_be_read_without_a_store() {
 }
 
 #[tokio::test]
-async fn a_payload_that_no_longer_decodes_is_buried_and_holds_up_nobody() {
+async fn a_payload_that_no_longer_decodes_is_buried_and_holds_up_no_other() {
     #[derive(Serialize, Deserialize)]
     struct OldAct(u64);
     impl JobType for OldAct {

@@ -216,7 +216,7 @@ async fn jobs_run_no_faster_than_the_limit_of_a_process_and_waiting_costs_nothin
 }
 
 #[tokio::test]
-async fn a_fast_limit_is_used_to_the_full() {
+async fn a_fast_limit_is_not_exceeded() {
     let limit = RateLimit { burst: 1, ..RateLimit::new(100, Duration::from_secs(1)) };
     let limits = limited(limit, LimitAt::Run, LimitScope::Store);
     let mut bench = Bench::with(WorkerOptions { limits, ..WorkerOptions::default() }).await;

@@ -56,7 +56,7 @@ async fn the_hook_hears_of_each_tick_whose_job_was_refused_though_it_panics() {
             .await
             .expect("an alert comes")
             .expect("the worker still has its hook");
-        let Alert::Schedule { schedule, alarm: ScheduleAlert::Refused { .. } } = alert else {
+        let Alert::Schedule { schedule, what: ScheduleAlert::Refused { .. } } = alert else {
             panic!("got {alert:?}")
         };
         assert_eq!(schedule.as_str(), "unhandled");

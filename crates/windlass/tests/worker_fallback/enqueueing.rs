@@ -18,7 +18,7 @@ impl JobType for Post {
 /// All tasks submit their job before the first request is sent, so the jobs would share a request if they
 /// could.
 #[tokio::test]
-async fn a_job_with_an_ordering_key_is_refused_and_takes_nobody_with_it_who_asks_at_the_same_time() {
+async fn a_job_with_an_ordering_key_is_refused_and_no_other_caller_of_the_same_moment_is() {
     let primary = Primary::redis();
     let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
     let engine = primary.with_options(memory(), options).await;

@@ -6,7 +6,7 @@ use windlass_servers::postgres::Session;
 use crate::bench::{Act, Bench};
 
 #[tokio::test]
-async fn whoever_wants_a_key_that_is_held_keeps_nobody_without_a_key_waiting() {
+async fn a_caller_that_wants_a_held_key_keeps_no_caller_without_a_key_waiting() {
     let schema = crate::fresh_schema();
     let bench = Bench::on(crate::open(&schema), WorkerOptions::default()).await;
     let mut psql = Session::start(&crate::url()).expect("psql starts");

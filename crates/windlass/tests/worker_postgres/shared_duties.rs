@@ -80,7 +80,7 @@ async fn a_session_that_ends_takes_its_locks_with_it_and_the_duty_goes_on() {
 }
 
 #[tokio::test]
-async fn a_lock_is_one_workers_also_within_a_session_and_lapses_if_nobody_asks_for_it_again() {
+async fn a_lock_is_one_workers_also_within_a_session_and_lapses_if_it_is_not_asked_for_again() {
     let engine = crate::fresh_engine();
     let duty = DutyName::parse("totals").expect("a valid name");
     let ask = |worker: u128, good_for| {

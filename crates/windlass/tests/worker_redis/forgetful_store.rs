@@ -63,15 +63,15 @@ async fn a_worker_goes_on_in_a_store_that_was_emptied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_stores_its_schedules_and_drains_again_in_a_store_that_was_emptied() {
+async fn a_worker_stores_its_schedules_and_triggers_again_in_a_store_that_was_emptied() {
     let server = forgetful_server();
-    let (tick, when_drained) =
+    let (tick, when_finished) =
         (every_second("quick"), windlass::Watched::Queue("default".parse().expect("a valid name")));
     let (name, job) =
         ("hook".parse().expect("a valid name"), JobTemplate::new("act".parse().expect("a valid name")));
     let options = WorkerOptions {
         schedules: vec![tick.clone()],
-        triggers: vec![CompletionTrigger::new(name, when_drained, job)],
+        triggers: vec![CompletionTrigger::new(name, when_finished, job)],
         heartbeat_every: Duration::from_millis(200),
         ..WorkerOptions::default()
     };

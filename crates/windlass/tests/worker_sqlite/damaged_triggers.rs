@@ -10,7 +10,7 @@ use crate::bench::{Act, Bench};
 use crate::triggers::when_all_is_done;
 
 #[tokio::test]
-async fn a_drain_that_cannot_be_read_keeps_neither_a_worker_from_starting_nor_the_others_from_firing() {
+async fn a_trigger_that_cannot_be_read_keeps_neither_a_worker_from_starting_nor_the_others_from_firing() {
     let file = crate::fresh_file();
     let engine = crate::open(&file);
     let broken =

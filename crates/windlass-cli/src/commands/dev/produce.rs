@@ -118,9 +118,9 @@ impl Run<'_> {
         let uid = job.as_ref().uid.clone();
         self.ledger.write(&Line::Invoke { uid: uid.clone() });
         match self.client.enqueue(job).delay(delay).correlation(&self.name).await {
-            Ok(placed) => {
-                self.ledger.write(&Line::Acknowledged { uid, job: placed.id });
-                Ok(placed.id)
+            Ok(enqueued) => {
+                self.ledger.write(&Line::Acknowledged { uid, job: enqueued.id });
+                Ok(enqueued.id)
             }
             Err(error) => {
                 if !matches!(error, EnqueueError::Unknown(_)) {

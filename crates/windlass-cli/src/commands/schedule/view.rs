@@ -29,7 +29,7 @@ pub(super) fn remark(stored: &StoredSchedule, now: Timestamp) -> String {
         )
     }));
     remarks.extend(record.skip.map(|tick| format!("skips {tick}")));
-    remarks.extend(record.alert.as_ref().map(|alert| alert.alarm.to_string()));
+    remarks.extend(record.alert.as_ref().map(|alert| alert.what.to_string()));
     remarks.join("; ")
 }
 
@@ -63,7 +63,7 @@ pub(super) fn json(stored: &StoredSchedule, now: Timestamp) -> Value {
         "last_job": stored.last_job.map(|job| job.0),
         "alert": record.alert.as_ref().map(|alert| json!({
             "at": alert.at.to_string(),
-            "what": alert.alarm.to_string(),
+            "what": alert.what.to_string(),
         })),
     })
 }

@@ -36,7 +36,7 @@ async fn shell() -> Shell {
 }
 
 #[tokio::test]
-async fn what_happened_is_report_by_slot_and_in_all() {
+async fn what_happened_is_reported_by_slot_and_in_all() {
     let shell = shell().await;
     let report = shell.ok("stats --since 3h --by hour --json").await.json();
     let slots = report["slots"].as_array().unwrap();

@@ -12,7 +12,7 @@ async fn a_fresh_store_has_no_triggers() {
 }
 
 #[tokio::test]
-async fn a_drain_is_added_changed_shown_and_removed() {
+async fn a_trigger_is_added_changed_shown_and_removed() {
     let shell = Shell::with_type().await;
     let added = shell.ok("trigger add Done group%import%7 --job t --payload {\"n\":1} --priority high").await;
     assert!(

@@ -101,7 +101,7 @@ fn a_job_that_was_let_through_has_its_place_kept_from_newcomers() {
 }
 
 #[test]
-fn a_ctid_that_no_settle_takes_lapses() {
+fn a_reservation_that_no_settle_takes_lapses() {
     let reserved = decide(&cooled(), &BreakerEvent::LetThrough(vec![JobId(5)]), at(40), &options());
     assert_eq!(ask(&reserved, claim(1), at(51), &options()).1, Admission::Probe);
 }

@@ -1,7 +1,7 @@
 -- The schema of a file. Instants are microseconds since 1970 in UTC. Tokens, request ids and worker ids are
 -- 16 bytes. Texts named spec, pause, options, progress, tags, record, state, ids, answers, metadata and
 -- *error are JSON. JSON that another version wrote may have fields that this one does not know: they are
--- preserved when it is rewritten.
+-- preserved when it is rewritten, except in the metadata of leases, whose holder writes it anew.
 
 -- ---- Queues and job types -------------------------------------------------------------------------
 

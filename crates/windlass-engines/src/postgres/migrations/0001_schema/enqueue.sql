@@ -2,8 +2,8 @@
 -- rights, so no role may call them until the owner grants it.
 
 -- A refusal in core's words, with a code and with what to do.
-CREATE FUNCTION windlass.words_of(refusal jsonb, OUT code text, OUT why text, OUT hint text)
-LANGUAGE plpgsql STABLE AS $words_of$
+CREATE FUNCTION windlass.refusal_text(refusal jsonb, OUT code text, OUT why text, OUT hint text)
+LANGUAGE plpgsql STABLE AS $refusal_text$
 DECLARE
     kind text;
     about jsonb;
@@ -62,7 +62,7 @@ BEGIN
             hint := 'see docs/engines/postgres.md for what each argument takes';
     END CASE;
 END
-$words_of$;
+$refusal_text$;
 
 -- Enqueues one job and returns its id, or that of the job that holds its key. Raises what core refuses.
 CREATE FUNCTION windlass.enqueue(
@@ -93,10 +93,10 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $enqueue$
 DECLARE
-    one windlass.placed;
+    one windlass.enqueue_answer;
     words record;
 BEGIN
-    SELECT * INTO one FROM windlass.put_jobs(
+    SELECT * INTO one FROM windlass.accept_jobs(
         ARRAY[ROW (
             job_type, coalesce(payload, '{}'), queue, priority, delay, run_at, expires_in, expires_at, key,
             coalesce(key_scope, 'while-live'), coalesce(on_conflict, 'keep'), correlation_id, job_group, tags, label,
@@ -106,7 +106,7 @@ BEGIN
         NULL
     );
     IF one.refusal IS NOT NULL THEN
-        SELECT * INTO words FROM windlass.words_of(one.refusal);
+        SELECT * INTO words FROM windlass.refusal_text(one.refusal);
         RAISE EXCEPTION USING ERRCODE = words.code, MESSAGE = words.why, HINT = words.hint;
     END IF;
     RETURN one.id;
@@ -132,7 +132,7 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT p.position, p.id, p.answer, w.code, w.why || '; ' || w.hint, p.refusal
-    FROM windlass.put_jobs(
+    FROM windlass.accept_jobs(
         ARRAY (
             SELECT windlass.read_job(j.job) FROM json_array_elements(jobs) WITH ORDINALITY AS j (job, place)
             ORDER BY j.place
@@ -140,7 +140,7 @@ BEGIN
         request_id,
         present
     ) AS p
-    LEFT JOIN LATERAL windlass.words_of(p.refusal) AS w ON p.refusal IS NOT NULL
+    LEFT JOIN LATERAL windlass.refusal_text(p.refusal) AS w ON p.refusal IS NOT NULL
     ORDER BY p.position;
 END
 $enqueue_many$;

@@ -81,7 +81,7 @@ function group_check.trigger_jobs(peers)
 end
 
 -- Whether a job that is not of these triggers is in this set up to this score. With `repairs`, jobs that have
--- ended are removed from the set; a process of an older version has left them there. Returns nil if the
+-- ended or are gone are removed from the set, where damaged values may have left them. Returns nil if the
 -- answer is not known.
 function group_check.any(place, score, peers, repairs)
   for from = 0, group_check.MOST - 1, group_check.PAGE do

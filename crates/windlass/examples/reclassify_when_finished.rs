@@ -47,14 +47,14 @@ async fn reclassify(_: Reclassify) {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-    let when_drained = CompletionTrigger::new(
+    let when_finished = CompletionTrigger::new(
         "reclassify".parse()?,
         Watched::Queue(Backfill::QUEUE.parse()?),
         JobTemplate::new(Reclassify::NAME.parse()?),
     );
     let queue = QueueSpec { concurrency: 4, ..QueueSpec::new(Backfill::QUEUE.parse()?) };
     let options =
-        WorkerOptions { queues: vec![queue], triggers: vec![when_drained], ..WorkerOptions::default() };
+        WorkerOptions { queues: vec![queue], triggers: vec![when_finished], ..WorkerOptions::default() };
     let handlers = Handlers::new(()).handle(backfill).handle(reclassify);
     let mut worker = Worker::start(Arc::clone(&engine), handlers, options).await?;
 

@@ -3,7 +3,7 @@
 
 -- The outcome of a new job: new, duplicate, replaced, revived or refused. `refusal` is core's Refusal as
 -- JSON.
-CREATE TYPE windlass.placed AS (position integer, id bigint, answer text, refusal jsonb);
+CREATE TYPE windlass.enqueue_answer AS (position integer, id bigint, answer text, refusal jsonb);
 
 -- A type and its queue, as far as the decision to accept a job needs them.
 CREATE TYPE windlass.accept_rules AS (
@@ -228,11 +228,11 @@ $start_over$;
 
 -- Accepts or refuses a new job in the order of core's `accept`. A job that is wrong in several ways is
 -- refused for the first.
-CREATE FUNCTION windlass.judge(job windlass.new_job, rules windlass.accept_rules, unfinished bigint, at timestamptz)
-RETURNS windlass.placed LANGUAGE plpgsql AS $judge$
+CREATE FUNCTION windlass.accept(job windlass.new_job, rules windlass.accept_rules, unfinished bigint, at timestamptz)
+RETURNS windlass.enqueue_answer LANGUAGE plpgsql AS $accept$
 DECLARE
     why text := windlass.wrong_value(job);
-    one windlass.placed;
+    one windlass.enqueue_answer;
     is_full boolean := coalesce(unfinished >= rules.capacity, false);
 BEGIN
     one.answer := 'refused';
@@ -272,7 +272,7 @@ BEGIN
     END IF;
     RETURN one;
 END
-$judge$;
+$accept$;
 
 -- Opens the receipt of a call. Returns false if there is a receipt already; waits for a transaction that is
 -- about to store it.
@@ -287,7 +287,7 @@ END
 $open_receipt$;
 
 -- Returns the answer to an earlier call of this request.
-CREATE FUNCTION windlass.answered_before(request_id uuid, at timestamptz) RETURNS SETOF windlass.placed
+CREATE FUNCTION windlass.answered_before(request_id uuid, at timestamptz) RETURNS SETOF windlass.enqueue_answer
 LANGUAGE plpgsql AS $answered_before$
 DECLARE
     receipt windlass.receipts;
@@ -317,17 +317,17 @@ END
 $answered_before$;
 
 -- Fills in a receipt: ids if all jobs were new, and otherwise every answer in core's format.
-CREATE FUNCTION windlass.close_receipt(request_id uuid, placed windlass.placed[]) RETURNS void
+CREATE FUNCTION windlass.close_receipt(request_id uuid, given windlass.enqueue_answer[]) RETURNS void
 LANGUAGE plpgsql AS $close_receipt$
 BEGIN
-    IF (SELECT coalesce(bool_and(p.answer = 'new'), true) FROM unnest(placed) AS p) THEN
-        UPDATE windlass.receipts r SET ids = ARRAY (SELECT p.id FROM unnest(placed) AS p ORDER BY p.position)
+    IF (SELECT coalesce(bool_and(p.answer = 'new'), true) FROM unnest(given) AS p) THEN
+        UPDATE windlass.receipts r SET ids = ARRAY (SELECT p.id FROM unnest(given) AS p ORDER BY p.position)
         WHERE r.request = request_id;
         RETURN;
     END IF;
     UPDATE windlass.receipts r SET answers = (
         SELECT jsonb_agg(jsonb_build_object(initcap(p.answer), coalesce(p.refusal, to_jsonb(p.id))) ORDER BY p.position)
-        FROM unnest(placed) AS p
+        FROM unnest(given) AS p
     )
     WHERE r.request = request_id;
 END
@@ -335,15 +335,15 @@ $close_receipt$;
 
 -- Stores new jobs. Each job is accepted or refused by itself, after the effects of the jobs before it. Keys
 -- are locked before jobs, in order.
-CREATE FUNCTION windlass.put_jobs(jobs windlass.new_job[], request_id uuid, present timestamptz)
-RETURNS SETOF windlass.placed LANGUAGE plpgsql AS $put_jobs$
+CREATE FUNCTION windlass.accept_jobs(jobs windlass.new_job[], request_id uuid, present timestamptz)
+RETURNS SETOF windlass.enqueue_answer LANGUAGE plpgsql AS $accept_jobs$
 DECLARE
     at timestamptz := coalesce(present, clock_timestamp());
     new_one windlass.new_job;
     rules windlass.accept_rules;
     depths jsonb := '{}';
-    one windlass.placed;
-    placed windlass.placed[] := '{}';
+    one windlass.enqueue_answer;
+    answers windlass.enqueue_answer[] := '{}';
     made windlass.delayed_jobs;
     without_key windlass.delayed_jobs[] := '{}';
     counted jsonb[] := '{}';
@@ -371,8 +371,8 @@ BEGIN
         IF rules.capacity IS NOT NULL AND NOT depths ? rules.queue THEN
             depths := depths || jsonb_build_object(rules.queue, windlass.unfinished(rules.queue));
         END IF;
-        one := windlass.judge(new_one, rules, (depths ->> rules.queue)::bigint, at);
-        one.position := cardinality(placed) + 1;
+        one := windlass.accept(new_one, rules, (depths ->> rules.queue)::bigint, at);
+        one.position := cardinality(answers) + 1;
         IF one.answer IN ('new', 'revived') AND depths ? rules.queue THEN
             depths := depths || jsonb_build_object(rules.queue, (depths ->> rules.queue)::bigint + 1);
         END IF;
@@ -403,7 +403,7 @@ BEGIN
             PERFORM windlass.renew_job(one.id, made);
         END IF;
         has_refused := has_refused OR one.answer = 'refused';
-        placed := placed || one;
+        answers := answers || one;
     END LOOP;
     PERFORM windlass.insert_jobs(without_key);
     -- A job behind the gate of its ordering key has no minute.
@@ -417,8 +417,8 @@ BEGIN
         WHERE k.job_type = j.job_type AND k.key = j.key AND k.job IS NULL;
     END IF;
     IF request_id IS NOT NULL THEN
-        PERFORM windlass.close_receipt(request_id, placed);
+        PERFORM windlass.close_receipt(request_id, answers);
     END IF;
-    RETURN QUERY SELECT p.* FROM unnest(placed) AS p;
+    RETURN QUERY SELECT p.* FROM unnest(answers) AS p;
 END
-$put_jobs$;
+$accept_jobs$;
