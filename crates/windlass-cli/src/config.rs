@@ -38,7 +38,7 @@ pub(crate) use postgres::PostgresSettings;
 pub(crate) use redis::{RedisSettings, RedisUrl};
 pub(crate) use schedules::holidays_file;
 pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
-pub(crate) use tree::Place;
+pub(crate) use tree::Position;
 pub(crate) use worker::WorkerSettings;
 
 use error::ConfigErrors;
@@ -224,12 +224,12 @@ fn interpret(tree: &Table, errors: &mut ConfigErrors) -> Config {
 
 /// The entries of a table whose keys are names that people choose.
 fn named_entries<'a>(title: &str, entry: Option<&'a Entry>, errors: &mut ConfigErrors) -> &'a [Entry] {
-    match entry.map(|entry| (&entry.node.value, &entry.node.place)) {
+    match entry.map(|entry| (&entry.node.value, &entry.node.position)) {
         None | Some((Value::Null, _)) => &[],
         Some((Value::Table(table), _)) => &table.0,
-        Some((other, place)) => {
+        Some((other, position)) => {
             let message = format!("expected {title} to be a table, got {}", other.describe());
-            errors.push(ConfigError::at(place, message));
+            errors.push(ConfigError::at(position, message));
             &[]
         }
     }

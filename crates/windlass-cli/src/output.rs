@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::job::Phase;
 
-use crate::config::Place;
+use crate::config::Position;
 use crate::exit::{Code, Failure};
 
 /// The narrowest terminal that is filled exactly; some terminals report a width of 0.
@@ -216,13 +216,13 @@ fn failure_json(failure: &Failure) -> Value {
 
 fn error_json(error: &crate::config::ConfigError) -> Value {
     let mut value = json!({ "message": error.message, "hint": error.hint });
-    match &error.place {
-        Some(Place::File { file, line, column }) => {
+    match &error.position {
+        Some(Position::File { file, line, column }) => {
             value["file"] = json!(**file);
             value["line"] = json!(line);
             value["column"] = json!(column);
         }
-        Some(Place::Env(name)) => value["variable"] = json!(**name),
+        Some(Position::Env(name)) => value["variable"] = json!(**name),
         None => {}
     }
     value

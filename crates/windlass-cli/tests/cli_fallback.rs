@@ -13,13 +13,13 @@ use windlass_servers::redis::{Options, Server};
 use windlass_servers::small_disk::SmallDisk;
 
 /// A server that loses nothing when it is killed, and a working directory.
-struct Place {
+struct TestStore {
     dir: Dir,
     server: Server,
     url: String,
 }
 
-impl Place {
+impl TestStore {
     fn new() -> Self {
         let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
         let server = Server::start(&Options { settings, ..Options::default() }).unwrap();
@@ -76,7 +76,7 @@ impl Place {
 
 #[test]
 fn dev_keeps_going_while_its_redis_is_killed_and_restarted_and_loses_nothing() {
-    let mut place = Place::new();
+    let mut place = TestStore::new();
     let dev = place.dev();
     place.wait_for_jobs(50);
     place.server.kill().unwrap();
@@ -98,7 +98,7 @@ fn dev_keeps_going_while_its_redis_is_killed_and_restarted_and_loses_nothing() {
 
 #[test]
 fn dev_that_ends_while_its_redis_is_away_tells_what_it_cannot_see_and_counts_nothing_of_it_as_lost() {
-    let mut place = Place::new();
+    let mut place = TestStore::new();
     let dev = place.dev();
     place.wait_for_jobs(50);
     place.server.kill().unwrap();
@@ -130,7 +130,7 @@ fn dev_that_ends_while_its_redis_is_away_tells_what_it_cannot_see_and_counts_not
 
 #[test]
 fn dev_killed_while_it_has_a_spool_loses_nothing() {
-    let mut place = Place::new();
+    let mut place = TestStore::new();
     let mut dev = place.dev();
     place.wait_for_jobs(50);
     place.server.kill().unwrap();
@@ -146,7 +146,7 @@ fn dev_killed_while_it_has_a_spool_loses_nothing() {
 
 #[test]
 fn what_is_put_in_while_the_server_is_away_says_so_and_is_run_when_a_worker_finds_it() {
-    let mut place = Place::new();
+    let mut place = TestStore::new();
     place.ok(&["type", "register", "sample.import", "--queue", "bulk"]);
     place.server.kill().unwrap();
     let put_in = place.ok(&["job", "enqueue", "sample.import", r#"{"act":"succeed","millis":5}"#, "--json"]);
@@ -179,7 +179,7 @@ fn while_only_the_disk_of_the_spool_is_full_commands_work_and_say_whose_disk_it_
     let name = "while_only_the_disk_of_the_spool_is_full_commands_work_and_say_whose_disk_it_is";
     let Some(disk) = SmallDisk::for_test(name, 32 * 1024).unwrap() else { return };
     disk.fill().unwrap();
-    let place = Place::new();
+    let place = TestStore::new();
     let spool = disk.path().join("spool.db").to_str().unwrap().to_owned();
     let run = |args: &[&str]| {
         let path = [("WINDLASS__FALLBACK__PATH", spool.as_str())];

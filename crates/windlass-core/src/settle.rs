@@ -84,12 +84,12 @@ pub struct AppliedTransition {
     /// The new counters.
     pub counters: Counters,
     /// The new place.
-    pub place: Place,
+    pub place: NewState,
 }
 
 /// The place of a job after a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum NewState {
     /// It waits again.
     Waiting {
         /// When it falls due.
@@ -120,7 +120,7 @@ impl AppliedTransition {
     #[must_use]
     pub fn or_cancelled(mut self, cancel_requested: Option<&str>) -> Self {
         if let Some(why) = cancel_requested {
-            self.place = Place::Cancelled { why: why.to_owned() };
+            self.place = NewState::Cancelled { why: why.to_owned() };
         }
         self
     }
@@ -139,18 +139,18 @@ impl Transition {
         let counters = self.counted(counters);
         if let Some(why) = cancel_requested {
             // The promise of a cancel: whatever the handler returned, the job ends as cancelled.
-            return AppliedTransition { counters, place: Place::Cancelled { why: why.to_owned() } };
+            return AppliedTransition { counters, place: NewState::Cancelled { why: why.to_owned() } };
         }
         let by_history = gate_by_history(&counters);
         let place = match self {
-            Self::Succeed { result } => Place::Succeeded { result },
+            Self::Succeed { result } => NewState::Succeeded { result },
             Self::Retry { after, .. } | Self::Snooze { after } => {
-                Place::Waiting { due: now.plus(after), gate: by_history }
+                NewState::Waiting { due: now.plus(after), gate: by_history }
             }
-            Self::Park { gate } => Place::Waiting { due, gate: Some(gate) },
-            Self::Release { .. } => Place::Waiting { due, gate: by_history },
-            Self::Bury { error } => Place::Dead { error },
-            Self::Cancel { why } => Place::Cancelled { why },
+            Self::Park { gate } => NewState::Waiting { due, gate: Some(gate) },
+            Self::Release { .. } => NewState::Waiting { due, gate: by_history },
+            Self::Bury { error } => NewState::Dead { error },
+            Self::Cancel { why } => NewState::Cancelled { why },
         };
         AppliedTransition { counters, place }
     }
@@ -307,9 +307,9 @@ pub fn after_crash(
         let text = format!(
             "its worker died {times} times while holding it (this time it held {neighbours}); a job that kills its process is moved to the dead-letter queue"
         );
-        Place::Dead { error: JobError::new(ErrorKind::Crashed, text) }
+        NewState::Dead { error: JobError::new(ErrorKind::Crashed, text) }
     } else {
-        Place::Waiting { due, gate: gate_by_history(&counters) }
+        NewState::Waiting { due, gate: gate_by_history(&counters) }
     };
     AppliedTransition { counters, place }
 }

@@ -47,13 +47,13 @@ const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
 const NAMES: [&str; 4] = ["worker", "producer", "client", "reader"];
 
 /// A schema with its roles, and a session for each. Its owner is no superuser, and may create no roles.
-struct Place {
+struct TestStore {
     schema: String,
     url: String,
     owner: PostgresEngine,
 }
 
-impl Place {
+impl TestStore {
     async fn new() -> Self {
         let (schema, url) = with_an_owner().await;
         let owner = open(&url_of(&url, &schema, "owner"), &schema, true).await.expect("a fresh schema");
@@ -313,7 +313,7 @@ fn succeeded(job: Claimed) -> Settlement {
 
 #[tokio::test]
 async fn a_worker_does_everything_but_change_the_schema() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     do_everything(&place.as_role("worker").await).await;
     let changes = [
         "CREATE TABLE windlass.mine (n integer)",
@@ -337,7 +337,7 @@ async fn a_worker_does_everything_but_change_the_schema() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_woken_by_what_others_put_in() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let periods = Periods { scan_every: Duration::from_secs(3600), ..Periods::default() };
     let options = PostgresOptions {
         schema: place.schema.clone(),
@@ -364,7 +364,7 @@ async fn a_worker_is_woken_by_what_others_put_in() {
 
 #[tokio::test]
 async fn an_owner_without_any_other_right_migrates_and_looks_after_everything() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     do_everything(&place.owner).await;
     let client = place.session_of("owner").await;
     let ask = async |text: &str| {
@@ -392,7 +392,7 @@ async fn the_file_can_be_run_again_and_then_makes_what_is_missing() {
     let owner = open(&url, &schema, true).await.unwrap();
     owner.declare(declaration()).await.unwrap();
     grant(&url, &schema).await;
-    let place = Place { schema, url, owner };
+    let place = TestStore { schema, url, owner };
     let spoil = "GRANT UPDATE ON windlass.delayed_jobs TO windlass_client; REVOKE SELECT ON windlass.workers FROM windlass_reader;
         REASSIGN OWNED BY windlass_producer TO CURRENT_USER; DROP OWNED BY windlass_producer; DROP ROLE windlass_producer";
     connect(&place.url).await.batch_execute(&spoil.replace("windlass", &place.schema)).await.unwrap();
@@ -411,7 +411,7 @@ async fn the_file_can_be_run_again_and_then_makes_what_is_missing() {
 
 #[tokio::test]
 async fn roles_that_were_made_before_a_migration_have_their_rights_on_what_it_adds() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let add = "CREATE TABLE windlass.later (n integer); CREATE SEQUENCE windlass.later_ids;
         CREATE FUNCTION windlass.later_act() RETURNS bigint LANGUAGE sql SECURITY DEFINER
         AS 'INSERT INTO windlass.later VALUES (1); SELECT count(*) FROM windlass.later';
@@ -431,7 +431,7 @@ async fn roles_that_were_made_before_a_migration_have_their_rights_on_what_it_ad
 
 #[tokio::test]
 async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let mut client = place.session_of("producer").await;
     let schema = &place.schema;
     client
@@ -470,7 +470,7 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
 
 #[tokio::test]
 async fn a_client_puts_jobs_in_and_claims_none() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let engine = place.as_role("client").await;
     assert!(matches!(enqueue_one(&engine).await.unwrap()[..], [EnqueueAnswer::New(_)]));
     let refused = register(&engine, WorkerId::from_random(fastrand::u128(..))).await.unwrap_err();
@@ -497,7 +497,7 @@ async fn a_client_puts_jobs_in_and_claims_none() {
 
 #[tokio::test]
 async fn a_reader_sees_all_and_changes_nothing() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     enqueue_one(&place.owner).await.unwrap();
     let engine = place.as_role("reader").await;
     assert_eq!(rollups(&engine).await, 0);
@@ -526,7 +526,7 @@ async fn a_reader_sees_all_and_changes_nothing() {
 
 #[tokio::test]
 async fn a_client_puts_jobs_of_an_ordering_key_in_and_the_first_goes_out() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let engine = place.as_role("client").await;
     let ordering_key = || OrderingKey::parse("a").expect("a plain name");
     let jobs =
@@ -540,7 +540,7 @@ async fn a_client_puts_jobs_of_an_ordering_key_in_and_the_first_goes_out() {
 
 #[tokio::test]
 async fn a_client_may_replace_what_waits_and_revive_what_is_dead() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let engine = place.as_role("client").await;
     let keyed = |on_conflict| NewJob {
         key: Some(KeyClaim { on_conflict, ..KeyClaim::backfill(Key::parse("a").expect("a plain key")) }),
@@ -560,7 +560,7 @@ async fn a_client_may_replace_what_waits_and_revive_what_is_dead() {
 
 #[tokio::test]
 async fn a_role_that_may_not_see_other_sessions_is_not_told_that_no_session_holds_back_vacuum() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let findings = place.as_role("reader").await.examine().await.unwrap();
     let finding = findings.iter().find(|finding| finding.about == "vacuum").unwrap();
     assert_eq!(finding.grade, Grade::Unread, "{finding:?}");
@@ -569,7 +569,7 @@ async fn a_role_that_may_not_see_other_sessions_is_not_told_that_no_session_hold
 
 #[tokio::test]
 async fn who_listens_by_a_role_without_any_right_has_locks_all_the_same_and_people_see_its_session() {
-    let place = Place::new().await;
+    let place = TestStore::new().await;
     let options = PostgresOptions {
         schema: place.schema.clone(),
         migrate: false,

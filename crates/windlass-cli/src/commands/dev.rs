@@ -21,7 +21,7 @@ mod produce;
 mod summary;
 
 use ledger::Ledger;
-use place::Place;
+use place::DevStore;
 
 /// The flags of `windlass dev`.
 #[derive(Debug, Clone, Args)]
@@ -77,7 +77,7 @@ pub(crate) async fn dev(
 ) -> Result<Code, Failure> {
     let mut signals = signals::Signals::new()?;
     let config = &chosen(args, config)?;
-    let place = Place::of(db, config)?;
+    let place = DevStore::of(db, config)?;
     if args.fresh {
         place.start_over().await?;
     }

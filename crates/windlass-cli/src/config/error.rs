@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::tree::Place;
+use super::tree::Position;
 
 /// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     /// The position, if the error has one.
-    pub(crate) place: Option<Place>,
+    pub(crate) position: Option<Position>,
     /// What was expected and what was found.
     pub(crate) message: String,
     /// What to do.
@@ -16,12 +16,12 @@ pub(crate) struct ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn at(place: &Place, message: impl Into<String>) -> Self {
-        Self { place: Some(place.clone()), message: message.into(), hint: None }
+    pub(crate) fn at(position: &Position, message: impl Into<String>) -> Self {
+        Self { position: Some(position.clone()), message: message.into(), hint: None }
     }
 
     pub(crate) fn nowhere(message: impl Into<String>) -> Self {
-        Self { place: None, message: message.into(), hint: None }
+        Self { position: None, message: message.into(), hint: None }
     }
 
     #[must_use]
@@ -33,8 +33,8 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.place {
-            write!(f, "{place}: ")?;
+        if let Some(position) = &self.position {
+            write!(f, "{position}: ")?;
         }
         f.write_str(&self.message)?;
         self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; {hint}"))
@@ -55,7 +55,7 @@ impl ConfigErrors {
         if self.0.is_empty() {
             return Ok(value);
         }
-        self.0.sort_by_key(|error| error.place.as_ref().map(Place::rank));
+        self.0.sort_by_key(|error| error.position.as_ref().map(Position::rank));
         Err(self.0)
     }
 }

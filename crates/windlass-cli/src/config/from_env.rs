@@ -12,7 +12,7 @@ use super::fallback::{FallbackChoice, FallbackSettings};
 use super::from_toml;
 use super::redis::RedisUrl;
 use super::store::{EngineChoice, StoreSettings};
-use super::tree::{Entry, Node, Place, Table, Value};
+use super::tree::{Entry, Node, Position, Table, Value};
 
 const PREFIX: &str = "WINDLASS__";
 
@@ -31,49 +31,53 @@ pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], errors:
 }
 
 fn set(table: &mut Table, name: &str, text: &str) -> Result<(), ConfigError> {
-    let place = Place::Env(name.into());
+    let position = Position::Env(name.into());
     let path: Vec<&str> = name[PREFIX.len()..].split("__").collect();
     if path.iter().any(|part| part.is_empty()) {
         return Err(ConfigError::at(
-            &place,
+            &position,
             "expected a name such as WINDLASS__WORKER__LEASE, got an empty part",
         ));
     }
     if path.len() > PARTS_MAX {
         return Err(ConfigError::at(
-            &place,
+            &position,
             format!("expected at most {PARTS_MAX} parts, got {}", path.len()),
         ));
     }
-    let value = value_of(&place, text)?;
+    let value = value_of(&position, text)?;
     let (last, sections) = path.split_last().expect("splitting gives at least one part");
     let mut here = table;
     for section in sections {
-        here = step_into(here, section, &place)?;
+        here = step_into(here, section, &position)?;
     }
-    let entry = entry_of(here, last, &place);
-    entry.node = Node { value, place };
+    let entry = entry_of(here, last, &position);
+    entry.node = Node { value, position };
     Ok(())
 }
 
-fn value_of(place: &Place, text: &str) -> Result<Value, ConfigError> {
+fn value_of(position: &Position, text: &str) -> Result<Value, ConfigError> {
     if !text.trim_start().starts_with(['{', '[']) {
         return Ok(Value::Raw(text.to_owned()));
     }
-    from_toml::parse_value(place, text.trim()).map_err(|why| {
-        ConfigError::at(place, format!("expected a TOML list or inline table, got a syntax error: {why}"))
+    from_toml::parse_value(position, text.trim()).map_err(|why| {
+        ConfigError::at(position, format!("expected a TOML list or inline table, got a syntax error: {why}"))
     })
 }
 
-fn step_into<'a>(table: &'a mut Table, part: &str, place: &Place) -> Result<&'a mut Table, ConfigError> {
-    let entry = entry_of(table, part, place);
+fn step_into<'a>(
+    table: &'a mut Table,
+    part: &str,
+    position: &Position,
+) -> Result<&'a mut Table, ConfigError> {
+    let entry = entry_of(table, part, position);
     if entry.node.value == Value::Null {
         entry.node.value = Value::Table(Table::default());
     }
     match &mut entry.node.value {
         Value::Table(table) => Ok(table),
         other => Err(ConfigError::at(
-            place,
+            position,
             format!("expected a table at `{}` to set a part of, got {}", entry.key, other.describe()),
         )),
     }
@@ -81,11 +85,11 @@ fn step_into<'a>(table: &'a mut Table, part: &str, place: &Place) -> Result<&'a 
 
 /// The entry that a part of a variable's name means. Variables have no dots, dashes or small letters.
 /// `MAIL_SEND` therefore means `mail.send` if the file has that key, else a new key in small letters.
-fn entry_of<'a>(table: &'a mut Table, part: &str, place: &Place) -> &'a mut Entry {
+fn entry_of<'a>(table: &'a mut Table, part: &str, position: &Position) -> &'a mut Entry {
     let known = table.0.iter().position(|entry| plain(&entry.key) == plain(part));
     let at = known.unwrap_or_else(|| {
-        let node = Node { value: Value::Null, place: place.clone() };
-        table.0.push(Entry { key: part.to_ascii_lowercase(), key_place: place.clone(), node });
+        let node = Node { value: Value::Null, position: position.clone() };
+        table.0.push(Entry { key: part.to_ascii_lowercase(), key_position: position.clone(), node });
         table.0.len() - 1
     });
     &mut table.0[at]
@@ -109,7 +113,7 @@ pub(crate) fn take_database_url(
     let Some((name, text)) = given else { return };
     match DatabaseUrl::parse(text) {
         Ok(url) => store.postgres.url = Some(url),
-        Err(why) => errors.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => errors.push(ConfigError::at(&Position::Env(Arc::from(name.as_str())), why)),
     }
 }
 
@@ -124,8 +128,8 @@ pub(crate) fn take_use_redis(config: &mut Config, variables: &[(String, String)]
         }
         Some(false) => {}
         None => {
-            let place = Place::Env(Arc::from(name.as_str()));
-            errors.push(ConfigError::at(&place, format!("expected true or false, got {text:?}")));
+            let position = Position::Env(Arc::from(name.as_str()));
+            errors.push(ConfigError::at(&position, format!("expected true or false, got {text:?}")));
         }
     }
 }
@@ -143,7 +147,7 @@ pub(crate) fn take_redis_url(
     let Some((name, text)) = given else { return };
     match RedisUrl::parse(text) {
         Ok(url) => store.redis.url = Some(url),
-        Err(why) => errors.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => errors.push(ConfigError::at(&Position::Env(Arc::from(name.as_str())), why)),
     }
 }
 
@@ -158,6 +162,6 @@ pub(crate) fn take_check_timeout(
     let Some((name, text)) = given else { return };
     match check_timeout(text) {
         Ok(span) => fallback.check_timeout = span,
-        Err(why) => errors.push(ConfigError::at(&Place::Env(Arc::from(name.as_str())), why)),
+        Err(why) => errors.push(ConfigError::at(&Position::Env(Arc::from(name.as_str())), why)),
     }
 }

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
 use super::error::ConfigError;
-use super::tree::{Entry, Node, Place, Table, Value};
+use super::tree::{Entry, Node, Position, Table, Value};
 
 /// The maximum number of syntax errors that are reported for a file; one broken quote causes many.
 const SYNTAX_ERRORS_MAX: usize = 10;
@@ -23,10 +23,10 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
 
 /// Parses one value that stands alone, such as the `[1, 2]` of an environment variable. All its parts get
 /// the same position.
-pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Value, String> {
+pub(crate) fn parse_value(position: &Position, text: &str) -> Result<Value, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
     let source = Source { file: "".into(), text };
-    Ok(moved(source.value(value.get_ref()), place))
+    Ok(moved(source.value(value.get_ref()), position))
 }
 
 struct Source<'a> {
@@ -37,15 +37,18 @@ struct Source<'a> {
 impl Source<'_> {
     fn config_error(&self, error: &Error) -> ConfigError {
         let start = error.span().map_or(0, |span| span.start);
-        ConfigError::at(&self.place(start), format!("expected TOML, got a syntax error: {}", error.message()))
+        ConfigError::at(
+            &self.position(start),
+            format!("expected TOML, got a syntax error: {}", error.message()),
+        )
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn position(&self, offset: usize) -> Position {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let line = before.matches('\n').count() as u64 + 1;
         let column = before[line_start..].chars().count() as u64 + 1;
-        Place::File { file: Arc::clone(&self.file), line, column }
+        Position::File { file: Arc::clone(&self.file), line, column }
     }
 
     fn table(&self, table: &DeTable<'_>) -> Table {
@@ -55,12 +58,12 @@ impl Source<'_> {
     }
 
     fn entry(&self, key: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) -> Entry {
-        let key_place = self.place(key.span().start);
-        Entry { key: key.get_ref().to_string(), key_place, node: self.node(value) }
+        let key_position = self.position(key.span().start);
+        Entry { key: key.get_ref().to_string(), key_position, node: self.node(value) }
     }
 
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
-        Node { value: self.value(value.get_ref()), place: self.place(value.span().start) }
+        Node { value: self.value(value.get_ref()), position: self.position(value.span().start) }
     }
 
     fn value(&self, value: &DeValue<'_>) -> Value {
@@ -78,15 +81,15 @@ impl Source<'_> {
 }
 
 /// The same value, with every part at one position.
-fn moved(value: Value, place: &Place) -> Value {
-    let node = |node: Node| Node { value: moved(node.value, place), place: place.clone() };
+fn moved(value: Value, position: &Position) -> Value {
+    let node = |node: Node| Node { value: moved(node.value, position), position: position.clone() };
     match value {
         Value::List(items) => Value::List(items.into_iter().map(node).collect()),
         Value::Table(table) => Value::Table(Table(
             table
                 .0
                 .into_iter()
-                .map(|entry| Entry { key: entry.key, key_place: place.clone(), node: node(entry.node) })
+                .map(|entry| Entry { key: entry.key, key_position: position.clone(), node: node(entry.node) })
                 .collect(),
         )),
         plain => plain,
@@ -103,11 +106,11 @@ mod tests {
         let Value::Table(a) = &table.get("a").unwrap().node.value else { panic!("a table") };
         let key = a.get("ключ").unwrap();
         assert_eq!(
-            (key.key_place.to_string(), key.node.place.to_string()),
+            (key.key_position.to_string(), key.node.position.to_string()),
             ("w.toml:3:3".into(), "w.toml:3:12".into())
         );
         let Value::List(items) = &a.get("list").unwrap().node.value else { panic!("a list") };
-        assert_eq!(items[1].place.to_string(), "w.toml:5:2");
+        assert_eq!(items[1].position.to_string(), "w.toml:5:2");
     }
 
     #[test]

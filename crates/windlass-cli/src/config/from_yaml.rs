@@ -8,7 +8,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
 use super::error::ConfigError;
-use super::tree::{Entry, Node, Place, Table, Value};
+use super::tree::{Entry, Node, Position, Table, Value};
 
 /// Parses a whole file.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
@@ -18,34 +18,34 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<ConfigError>> {
     match node(&file, top) {
         Node { value: Value::Table(table), .. } => Ok(table),
         Node { value: Value::Null, .. } => Ok(Table::default()),
-        Node { value, place } => Err(vec![ConfigError::at(
-            &place,
+        Node { value, position } => Err(vec![ConfigError::at(
+            &position,
             format!("expected a table of sections, got {}", value.describe()),
         )]),
     }
 }
 
 fn config_error(file: &Arc<str>, error: &serde_saphyr::Error) -> ConfigError {
-    let place = match error.location() {
-        Some(location) => place(file, &location),
-        None => Place::File { file: Arc::clone(file), line: 1, column: 1 },
+    let position = match error.location() {
+        Some(location) => position(file, &location),
+        None => Position::File { file: Arc::clone(file), line: 1, column: 1 },
     };
     let text = error.without_snippet().to_string();
     if text.contains("multiple YAML documents") {
-        return ConfigError::at(&place, "expected one YAML document, got several");
+        return ConfigError::at(&position, "expected one YAML document, got several");
     }
     // The parser repeats the position, and may append a drawing of it.
     let why = text.lines().next().and_then(|line| line.split(" at line ").next()).unwrap_or_default();
-    ConfigError::at(&place, format!("expected YAML, got a syntax error: {why}"))
+    ConfigError::at(&position, format!("expected YAML, got a syntax error: {why}"))
 }
 
-fn place(file: &Arc<str>, location: &serde_saphyr::Location) -> Place {
+fn position(file: &Arc<str>, location: &serde_saphyr::Location) -> Position {
     let (line, column) = (location.line().max(1), location.column().max(1));
-    Place::File { file: Arc::clone(file), line, column }
+    Position::File { file: Arc::clone(file), line, column }
 }
 
 fn node(file: &Arc<str>, yaml: Spanned<Yaml>) -> Node {
-    let place_of = |location| place(file, &location);
+    let position_of = |location| position(file, &location);
     let value = match yaml.value {
         Yaml::Plain(value) => value,
         Yaml::List(items) => Value::List(items.into_iter().map(|item| node(file, item)).collect()),
@@ -53,14 +53,14 @@ fn node(file: &Arc<str>, yaml: Spanned<Yaml>) -> Node {
             entries
                 .into_iter()
                 .map(|(key, item)| Entry {
-                    key_place: place_of(key.referenced),
+                    key_position: position_of(key.referenced),
                     key: key.value,
                     node: node(file, item),
                 })
                 .collect(),
         )),
     };
-    Node { value, place: place_of(yaml.referenced) }
+    Node { value, position: position_of(yaml.referenced) }
 }
 
 /// A value as the parser reports it. Spans inside serde's untagged enums get lost, so this type is
@@ -141,12 +141,12 @@ mod tests {
         let Value::Table(a) = &table.get("a").unwrap().node.value else { panic!("a table") };
         let key = a.get("key").unwrap();
         assert_eq!(
-            (key.key_place.to_string(), key.node.place.to_string()),
+            (key.key_position.to_string(), key.node.position.to_string()),
             ("w.yaml:3:3".into(), "w.yaml:3:8".into())
         );
         assert_eq!(key.node.value, Value::Text("30s".into()));
         let Value::List(items) = &a.get("list").unwrap().node.value else { panic!("a list") };
-        assert_eq!((items[1].place.to_string(), &items[1].value), ("w.yaml:6:7".into(), &Value::Int(2)));
+        assert_eq!((items[1].position.to_string(), &items[1].value), ("w.yaml:6:7".into(), &Value::Int(2)));
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn check_once(entries: &[Entry], errors: &mut ConfigErrors) {
         if entries[..index].iter().any(|other| other.key.eq_ignore_ascii_case(&entry.key)) {
             let message =
                 format!("expected {} once, got it twice; names are matched without case", entry.key);
-            errors.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_position, message));
         }
     }
 }
@@ -67,7 +67,7 @@ fn read_breaker(entry: &Entry, errors: &mut ConfigErrors) -> Option<BreakerSpec>
     if let Err(why) = options.check() {
         section
             .errors()
-            .push(ConfigError::at(&entry.key_place, format!("[breakers.{}]: {why}", default.name)));
+            .push(ConfigError::at(&entry.key_position, format!("[breakers.{}]: {why}", default.name)));
         return None;
     }
     section.finish();
@@ -98,11 +98,11 @@ fn read_rate_limit(entry: &Entry, errors: &mut ConfigErrors) -> Option<RateLimit
     let scope = section.get("scope", word(SCOPES)).unwrap_or_default();
     let types = section.get("types", types).unwrap_or_default();
     let Some(limit) = limit else {
-        if section.place("limit").is_none() {
+        if section.position("limit").is_none() {
             let message = format!(
                 "expected `limit` in {title}, got none; set the number of tokens of each period `per`"
             );
-            section.errors().push(ConfigError::at(&entry.key_place, message));
+            section.errors().push(ConfigError::at(&entry.key_position, message));
         }
         return None;
     };
@@ -149,5 +149,5 @@ fn name<T>(
     parse: impl Fn(&str) -> Result<T, NameError>,
     errors: &mut ConfigErrors,
 ) -> Option<T> {
-    parse(&entry.key).map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
+    parse(&entry.key).map_err(|why| errors.push(ConfigError::at(&entry.key_position, why.to_string()))).ok()
 }

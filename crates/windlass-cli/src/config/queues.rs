@@ -49,7 +49,7 @@ pub(crate) fn read_priorities(entries: &[Entry], errors: &mut ConfigErrors) -> P
         match whole(0, 10)(&entry.node.value).map(Priority::new) {
             Ok(Ok(priority)) => drop(labels.insert(label, priority)),
             _ => errors.push(ConfigError::at(
-                &entry.node.place,
+                &entry.node.position,
                 format!(
                     "`{label}` in [priorities]: expected a whole number from 0 (most urgent) to 10, or false to remove the label, got {}",
                     entry.node.value.describe()
@@ -68,7 +68,7 @@ pub(crate) fn read_queues(entries: &[Entry], errors: &mut ConfigErrors) -> Vec<Q
         let Some(name) = name(entry, QueueName::parse, errors) else { continue };
         if seen.contains(&name) {
             let message = format!("expected queue {name} once, got it twice; names are matched without case");
-            errors.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_position, message));
             continue;
         }
         seen.push(name.clone());
@@ -112,12 +112,12 @@ fn read_queue(node: &Node, queue: QueueSpec, errors: &mut ConfigErrors) -> Optio
 /// Refuses a `warn_depth` that is not below the capacity, since its warning would never be logged.
 fn check_warn_depth(section: &mut Section<'_, '_>, queue: &QueueSpec) {
     let (Some(warn), Some(capacity)) = (queue.warn_depth, queue.capacity) else { return };
-    let Some(place) = section.place("warn_depth").cloned().filter(|_| warn >= capacity) else { return };
+    let Some(position) = section.position("warn_depth").cloned().filter(|_| warn >= capacity) else { return };
     let message = format!(
         "`warn_depth` in [queues.{}]: expected less than the `capacity` of {capacity}, got {warn}",
         queue.name
     );
-    section.errors().push(ConfigError::at(&place, message));
+    section.errors().push(ConfigError::at(&position, message));
 }
 
 /// Reads the job types of the configuration.
@@ -178,10 +178,10 @@ fn read_queue_of_type(
 ) -> Option<QueueName> {
     let queue = section.get("queue", |value| QueueName::parse(&text(value)?).map_err(|why| why.to_string()));
     let Some(queue) = queue else {
-        if section.place("queue").is_none() {
+        if section.position("queue").is_none() {
             let message =
                 format!("expected `queue` in {title}, got none; every job type belongs to one queue");
-            section.errors().push(ConfigError::at(&entry.key_place, message));
+            section.errors().push(ConfigError::at(&entry.key_position, message));
         }
         return None;
     };
@@ -193,9 +193,9 @@ fn read_queue_of_type(
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("declared queues: {}; or add [queues.{queue}]", known.collect::<Vec<_>>().join(", ")),
     };
-    let place = section.place("queue").unwrap_or(&entry.key_place).clone();
+    let position = section.position("queue").unwrap_or(&entry.key_position).clone();
     let message = format!("`queue` in {title}: expected a declared queue, got {queue:?}");
-    section.errors().push(ConfigError::at(&place, message).hint(hint));
+    section.errors().push(ConfigError::at(&position, message).hint(hint));
     None
 }
 
@@ -208,5 +208,5 @@ fn name<T>(
     parse: impl Fn(&str) -> Result<T, windlass_core::names::NameError>,
     errors: &mut ConfigErrors,
 ) -> Option<T> {
-    parse(&entry.key).map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string()))).ok()
+    parse(&entry.key).map_err(|why| errors.push(ConfigError::at(&entry.key_position, why.to_string()))).ok()
 }

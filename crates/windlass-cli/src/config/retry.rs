@@ -158,7 +158,7 @@ pub(crate) fn read(name: &str, entry: &Entry, errors: &mut ConfigErrors) -> Opti
     if let Value::Text(word) | Value::Raw(word) = &entry.node.value {
         let policy = parse_policy(word);
         return policy
-            .map_err(|why| errors.push(ConfigError::at(&entry.node.place, format!("{name}: {why}"))))
+            .map_err(|why| errors.push(ConfigError::at(&entry.node.position, format!("{name}: {why}"))))
             .ok();
     }
     read_table(name, &entry.node, errors)
@@ -168,14 +168,14 @@ fn read_table(name: &str, node: &Node, errors: &mut ConfigErrors) -> Option<Retr
     let mut section = Section::of(name, Some(node), errors);
     let policy = section.get("policy", text).unwrap_or_else(|| "exponential".to_owned());
     let Some(settings) = settings_of(&policy) else {
-        let place = section.place("policy").unwrap_or(&node.place).clone();
-        section.errors().push(ConfigError::at(&place, format!("{name}: {}", unknown_policy(&policy))));
+        let position = section.position("policy").unwrap_or(&node.position).clone();
+        section.errors().push(ConfigError::at(&position, format!("{name}: {}", unknown_policy(&policy))));
         return None;
     };
     let parts = PolicyParts { policy, ..read_settings(&mut section, settings) };
     section.finish();
     let built = parts.build();
-    built.map_err(|why| errors.push(ConfigError::at(&node.place, format!("{name}: {why}")))).ok()
+    built.map_err(|why| errors.push(ConfigError::at(&node.position, format!("{name}: {why}")))).ok()
 }
 
 /// Reads only the settings that the policy has, so that any other setting is an unknown key at its own

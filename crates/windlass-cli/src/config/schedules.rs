@@ -35,11 +35,11 @@ pub(crate) fn read(
         if schedules.iter().any(|other| other.name == spec.name) {
             let message =
                 format!("expected schedule {} once, got it twice; names are matched without case", spec.name);
-            errors.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_position, message));
             continue;
         }
         if let Err(why) = spec.check() {
-            errors.push(ConfigError::at(&entry.key_place, why.to_string()));
+            errors.push(ConfigError::at(&entry.key_position, why.to_string()));
             continue;
         }
         schedules.push(spec);
@@ -50,12 +50,12 @@ pub(crate) fn read(
 
 fn read_one(entry: &Entry, labels: &PriorityLabels, errors: &mut ConfigErrors) -> Option<ScheduleSpec> {
     let name = ScheduleName::parse(&entry.key)
-        .map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string())))
+        .map_err(|why| errors.push(ConfigError::at(&entry.key_position, why.to_string())))
         .ok()?;
     let title = format!("[schedules.{name}]");
     let mut section = Section::of(title.as_str(), Some(&entry.node), errors);
     let zone = section.get("tz", |value| Zone::parse(&text(value)?).map_err(|why| why.to_string()));
-    let is_missing = section.place("schedule").is_none() || section.place("job").is_none();
+    let is_missing = section.position("schedule").is_none() || section.position("job").is_none();
     let schedule = section.get("schedule", |value| read_schedule(value, zone));
     let job_type = section.get("job", |value| TypeName::parse(&text(value)?).map_err(|why| why.to_string()));
     let holidays = section.get("holidays", holidays).unwrap_or_default();
@@ -66,7 +66,7 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, errors: &mut ConfigErrors) -
         let message = format!(
             "expected `schedule` and `job` in {title}, got none or one; set when it runs and the type of its jobs"
         );
-        section.errors().push(ConfigError::at(&entry.key_place, message));
+        section.errors().push(ConfigError::at(&entry.key_position, message));
     }
     let (schedule, job_type) = match (schedule, job_type) {
         (Some(schedule), Some(job_type)) => (schedule, job_type),

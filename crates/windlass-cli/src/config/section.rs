@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::span::parse_span;
 
 use super::error::{ConfigError, ConfigErrors, suggest};
-use super::tree::{Entry, Node, Place, Table, Value};
+use super::tree::{Entry, Node, Position, Table, Value};
 
 /// A table that is being read.
 pub(crate) struct Section<'a, 'p> {
@@ -25,7 +25,10 @@ impl<'a, 'p> Section<'a, 'p> {
             Some(Value::Table(table)) => Some(table),
             Some(other) => {
                 let message = format!("expected {name} to be a table, got {}", other.describe());
-                errors.push(ConfigError::at(&node.expect("an entry with a value has a node").place, message));
+                errors.push(ConfigError::at(
+                    &node.expect("an entry with a value has a node").position,
+                    message,
+                ));
                 None
             }
         };
@@ -48,7 +51,7 @@ impl<'a, 'p> Section<'a, 'p> {
             Ok(value) => Some(value),
             Err(why) => {
                 let message = format!("`{key}` in {}: {why}", self.name);
-                self.errors.push(ConfigError::at(&entry.node.place, message));
+                self.errors.push(ConfigError::at(&entry.node.position, message));
                 None
             }
         }
@@ -61,8 +64,8 @@ impl<'a, 'p> Section<'a, 'p> {
     }
 
     /// The position of a key's value.
-    pub(crate) fn place(&self, key: &str) -> Option<&'a Place> {
-        Some(&self.table?.get(key)?.node.place)
+    pub(crate) fn position(&self, key: &str) -> Option<&'a Position> {
+        Some(&self.table?.get(key)?.node.position)
     }
 
     /// The list of errors, to read a table inside this table.
@@ -76,7 +79,7 @@ impl<'a, 'p> Section<'a, 'p> {
         for entry in unknown.filter(|entry| !self.known.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}` in {}", super::tree::shortened(&entry.key), self.name);
             let hint = suggest(&entry.key, self.known.iter().copied());
-            self.errors.push(ConfigError::at(&entry.key_place, message).hint(hint));
+            self.errors.push(ConfigError::at(&entry.key_position, message).hint(hint));
         }
     }
 }

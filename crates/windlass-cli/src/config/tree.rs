@@ -8,14 +8,14 @@ use super::database_url::without_password;
 
 /// The position at which a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Position {
     /// A position in a file; line and column count from 1.
     File { file: Arc<str>, line: u64, column: u64 },
     /// An environment variable of this name.
     Env(Arc<str>),
 }
 
-impl Place {
+impl Position {
     /// The rank by which errors are sorted: in the order of the file, with variables at the end.
     pub(crate) fn rank(&self) -> (u64, u64, Arc<str>) {
         match self {
@@ -25,7 +25,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
@@ -38,7 +38,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) value: Value,
-    pub(crate) place: Place,
+    pub(crate) position: Position,
 }
 
 /// A value as it was written.
@@ -79,7 +79,7 @@ pub(crate) struct Table(pub(crate) Vec<Entry>);
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) key_place: Place,
+    pub(crate) key_position: Position,
     pub(crate) node: Node,
 }
 

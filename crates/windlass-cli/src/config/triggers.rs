@@ -24,11 +24,11 @@ pub(crate) fn read(
                 "expected completion trigger {} once, got it twice; names are matched without case",
                 spec.name
             );
-            errors.push(ConfigError::at(&entry.key_place, message));
+            errors.push(ConfigError::at(&entry.key_position, message));
             continue;
         }
         if let Err(why) = spec.check() {
-            errors.push(ConfigError::at(&entry.key_place, why.to_string()));
+            errors.push(ConfigError::at(&entry.key_position, why.to_string()));
             continue;
         }
         triggers.push(spec);
@@ -39,11 +39,11 @@ pub(crate) fn read(
 
 fn read_one(entry: &Entry, labels: &PriorityLabels, errors: &mut ConfigErrors) -> Option<CompletionTrigger> {
     let name = TriggerName::parse(&entry.key)
-        .map_err(|why| errors.push(ConfigError::at(&entry.key_place, why.to_string())))
+        .map_err(|why| errors.push(ConfigError::at(&entry.key_position, why.to_string())))
         .ok()?;
     let title = format!("[triggers.{name}]");
     let mut section = Section::of(title.as_str(), Some(&entry.node), errors);
-    let is_missing = section.place("watch").is_none() || section.place("job").is_none();
+    let is_missing = section.position("watch").is_none() || section.position("job").is_none();
     let watch = section.get("watch", |value| text(value)?.parse::<Watched>().map_err(|why| why.to_string()));
     let job_type = section.get("job", |value| TypeName::parse(&text(value)?).map_err(|why| why.to_string()));
     let template = read_job(&mut section, labels);
@@ -52,7 +52,7 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, errors: &mut ConfigErrors) -
         let message = format!(
             "expected `watch` and `job` in {title}, got none or one; set the group and the type of the job"
         );
-        section.errors().push(ConfigError::at(&entry.key_place, message));
+        section.errors().push(ConfigError::at(&entry.key_position, message));
     }
     section.finish();
     let job = JobTemplate { job_type: job_type?, ..template };

@@ -95,22 +95,22 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
 /// Refuses a heartbeat interval that lets a leader miss not even one heartbeat: it would lose its duties by
 /// every hiccup.
 fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
-    let place = section.place("duty_heartbeat").or_else(|| section.place("duty_expiry")).cloned();
-    if let (Err(why), Some(place)) = (settings.duties.check(), place) {
-        section.errors().push(ConfigError::at(&place, why.to_string()));
+    let position = section.position("duty_heartbeat").or_else(|| section.position("duty_expiry")).cloned();
+    if let (Err(why), Some(position)) = (settings.duties.check(), position) {
+        section.errors().push(ConfigError::at(&position, why.to_string()));
     }
 }
 
 /// Refuses a rotation if every worker does maintenance: then there is no leader that could take turns.
 fn check_rotation(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
-    let Some(place) = section.place("maintenance_rotation").cloned() else { return };
+    let Some(position) = section.position("maintenance_rotation").cloned() else { return };
     if !settings.maintenance_mode.has_one_leader() {
         let why = format!(
             "expected no `maintenance_rotation` with a `maintenance_mode` of {}",
             settings.maintenance_mode
         );
         section.errors().push(
-            ConfigError::at(&place, why).hint(
+            ConfigError::at(&position, why).hint(
                 "only a leader can release a duty to another process; remove it, or use the mode `lease`",
             ),
         );
@@ -123,11 +123,13 @@ fn check_lease(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     if settings.heartbeat * 2 <= settings.lease {
         return;
     }
-    let Some(place) = section.place("heartbeat").or_else(|| section.place("lease")).cloned() else { return };
+    let Some(position) = section.position("heartbeat").or_else(|| section.position("lease")).cloned() else {
+        return;
+    };
     let (lease, heartbeat) = (show_span(settings.lease), show_span(settings.heartbeat));
     section.errors().push(
         ConfigError::at(
-            &place,
+            &position,
             format!("expected `heartbeat` of at most half the `lease` of {lease}, got {heartbeat}"),
         )
         .hint("a worker that misses one heartbeat must not be declared dead"),

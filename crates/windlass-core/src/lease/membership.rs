@@ -22,9 +22,9 @@ const RING_POSITION_ALONE: u16 = 1 << 15;
 /// The place of a worker on the ring of all workers, the same for every process and every build (FNV-1a,
 /// then mixed once more, since its high bits alone hardly depend on the last bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(u64);
+pub struct RingPosition(u64);
 
-impl Place {
+impl RingPosition {
     /// Returns the place of this worker.
     pub fn of(worker: WorkerId) -> Self {
         const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
@@ -82,11 +82,11 @@ pub struct DutyCount {
 impl MemberCount {
     /// Counts for one worker. The tests compare engines that count by themselves with this.
     pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, heard: &[Peer]) -> Self {
-        let mine = Place::of(me);
+        let mine = RingPosition::of(me);
         let others = || heard.iter().filter(|peer| peer.worker != me && !peer.duties.is_empty());
         let count = |duty: &DutyName| {
             let able = || others().filter(|peer| peer.duties.contains(duty));
-            let before = able().filter(|peer| Place::of(peer.worker) < mine).count();
+            let before = able().filter(|peer| RingPosition::of(peer.worker) < mine).count();
             DutyCount { duty: duty.clone(), able: with_me(able().count()), before: as_u32(before) }
         };
         Self { live: with_me(others().count()), duties: duties.into_iter().map(count).collect() }
@@ -150,7 +150,7 @@ impl Membership {
         let of_duty = |count: DutyCount| (count.duty, (count.able, count.before));
         Self {
             live: count.live,
-            ring_position: Place::of(me).ring_position(),
+            ring_position: RingPosition::of(me).ring_position(),
             duties: count.duties.into_iter().map(of_duty).collect(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::gate::Gate;
 use crate::limits::{TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGER_TIME_SHARE, TRIGGERS_POLL_EVERY};
-use crate::settle::Place;
+use crate::settle::NewState;
 
 /// The jobs that are left of a group, except the trigger's own jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,10 +51,10 @@ pub enum JobStanding<'a> {
 
 impl<'a> JobStanding<'a> {
     /// Returns the state of a job that a transition moves to this place.
-    pub fn at(place: &'a Place) -> Self {
+    pub fn at(place: &'a NewState) -> Self {
         match place {
-            Place::Waiting { due, gate } => Self::Waiting { due: *due, gate: gate.as_ref() },
-            Place::Succeeded { .. } | Place::Dead { .. } | Place::Cancelled { .. } => Self::Ended,
+            NewState::Waiting { due, gate } => Self::Waiting { due: *due, gate: gate.as_ref() },
+            NewState::Succeeded { .. } | NewState::Dead { .. } | NewState::Cancelled { .. } => Self::Ended,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::limits::{TAGS_MAX, TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGER_RECORD_B
 use crate::names::{GroupName, QueueName, Tag, TypeName};
 use crate::payload::Payload;
 use crate::schedules::{JobTemplate, Origin};
-use crate::settle::Place;
+use crate::settle::NewState;
 
 const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 const LATER: Timestamp = Timestamp::from_micros(1_000_000_001);
@@ -51,7 +51,7 @@ fn a_job_leaves_a_mark_where_it_held_the_trigger_and_holds_it_no_more() {
     let ready = JobStanding::Waiting { due: NOW, gate: None };
     let later = JobStanding::Waiting { due: LATER, gate: None };
     let behind = JobStanding::Waiting { due: NOW, gate: Some(&parked) };
-    let ended = JobStanding::at(&Place::Succeeded { result: None });
+    let ended = JobStanding::at(&NewState::Succeeded { result: None });
     for (from, to, impatient, patient) in [
         (JobStanding::Running, ended, true, true),
         (JobStanding::Running, later, true, false),

@@ -9,7 +9,7 @@ use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::planted::{Bug, planted};
-use windlass_core::settle::{Place, Transition, after_crash, crash_error};
+use windlass_core::settle::{NewState, Transition, after_crash, crash_error};
 use windlass_core::worker::WorkerId;
 
 use super::state::{EndedAttempt, State};
@@ -84,7 +84,7 @@ impl State {
             landing = Transition::Release { started: true }.apply(now, due, counters, cancel.as_deref());
         }
         match landing.place {
-            Place::Dead { .. } => rescued.buried.push(id),
+            NewState::Dead { .. } => rescued.buried.push(id),
             _ => rescued.returned.push(id),
         }
         self.apply(id, landing, now, now);

@@ -9,7 +9,7 @@ use windlass_core::job::Progress;
 use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::outcome::bounded;
 use windlass_core::planted::{Bug, planted};
-use windlass_core::settle::{Place, Settled, Settlement, Transition};
+use windlass_core::settle::{NewState, Settled, Settlement, Transition};
 
 use super::state::{EndedAttempt, JobRow, State};
 use crate::kit::check_batch_size;
@@ -46,7 +46,7 @@ impl State {
         let type_at = row.type_at;
         let is_retry = matches!(transition, Transition::Retry { .. });
         let landing = transition.apply(now, row.job.due, row.job.counters, cancel.as_deref());
-        if is_retry && matches!(landing.place, Place::Waiting { .. }) {
+        if is_retry && matches!(landing.place, NewState::Waiting { .. }) {
             self.index.count(type_at, |totals| totals.retried += 1);
         }
         self.apply(fence.job, landing, now.minus(ended_ago), now);

@@ -23,7 +23,7 @@ use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::names::DutyName;
 use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
-use windlass_core::settle::{AppliedTransition, Place};
+use windlass_core::settle::{AppliedTransition, NewState};
 use windlass_core::spool::StagedBatch;
 use windlass_core::triggers::rules::JobStanding;
 use windlass_core::worker::WorkerId;
@@ -264,15 +264,15 @@ impl State {
         }
         let Some(row) = self.live.get_mut(&id) else { return };
         match landing.place {
-            Place::Waiting { due, gate } => {
+            NewState::Waiting { due, gate } => {
                 row.job.due = due;
                 row.stage = Stage::Waiting { gate };
                 self.index.enter_waiting(row);
                 self.hints.queue(&row.job.queue);
             }
-            Place::Succeeded { result } => self.end(id, JobState::Succeeded { at: ended_at, result }, now),
-            Place::Dead { error } => self.end(id, JobState::Dead { at: ended_at, error }, now),
-            Place::Cancelled { why } => self.end(id, JobState::Cancelled { at: ended_at, why }, now),
+            NewState::Succeeded { result } => self.end(id, JobState::Succeeded { at: ended_at, result }, now),
+            NewState::Dead { error } => self.end(id, JobState::Dead { at: ended_at, error }, now),
+            NewState::Cancelled { why } => self.end(id, JobState::Cancelled { at: ended_at, why }, now),
         }
     }
 

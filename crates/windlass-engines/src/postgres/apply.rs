@@ -19,7 +19,7 @@ use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
-use windlass_core::settle::{AppliedTransition, Place};
+use windlass_core::settle::{AppliedTransition, NewState};
 use windlass_core::triggers::rules::JobStanding;
 use windlass_core::worker::WorkerId;
 
@@ -85,14 +85,14 @@ impl Live {
 
     /// The transition of this job to waiting, at another time or behind another gate.
     pub(super) fn waits(self, due: Timestamp, gate: Option<Gate>) -> Move {
-        let applied = AppliedTransition { counters: self.counters, place: Place::Waiting { due, gate } };
+        let applied = AppliedTransition { counters: self.counters, place: NewState::Waiting { due, gate } };
         Move { live: self, applied, end: AttemptEnd::default() }
     }
 
     /// The transition of this job to cancelled while it waited.
     pub(super) fn cancelled(self, why: &str) -> Move {
         let applied =
-            AppliedTransition { counters: self.counters, place: Place::Cancelled { why: why.to_owned() } };
+            AppliedTransition { counters: self.counters, place: NewState::Cancelled { why: why.to_owned() } };
         Move { live: self, applied, end: AttemptEnd::default() }
     }
 }
@@ -157,7 +157,7 @@ pub(super) struct Moved {
 impl Moved {
     /// Notes that a job waits again.
     fn wait(&mut self, job: &Move, now: Timestamp) {
-        let Place::Waiting { due, gate } = &job.applied.place else { return };
+        let NewState::Waiting { due, gate } = &job.applied.place else { return };
         self.queues.insert(job.live.queue.clone());
         if gate.is_none() && *due <= now {
             let priority = job.live.priority.unwrap_or(Priority::LEAST_URGENT);
@@ -249,16 +249,16 @@ impl Store {
         for job in moves {
             count(&job, &mut deltas);
             match &job.applied.place {
-                Place::Waiting { .. } => {
+                NewState::Waiting { .. } => {
                     moved.wait(&job, now);
                     waiting.push(job);
                 }
-                Place::Dead { .. } => {
+                NewState::Dead { .. } => {
                     moved.ordering_key.extend(job.live.type_ordering_key());
                     ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Dead)));
                     dead.push(job);
                 }
-                Place::Succeeded { .. } | Place::Cancelled { .. } => {
+                NewState::Succeeded { .. } | NewState::Cancelled { .. } => {
                     moved.ordering_key.extend(job.live.type_ordering_key());
                     ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Ended)));
                     ended.push(job);
@@ -312,7 +312,7 @@ impl Store {
         }
         let common = Common::of(moves, now);
         let places = moves.iter().map(|job| match &job.applied.place {
-            Place::Waiting { due, gate } => (Instant(*due), gate.as_ref().map(Gate::to_string)),
+            NewState::Waiting { due, gate } => (Instant(*due), gate.as_ref().map(Gate::to_string)),
             _ => (Instant(job.live.due), None),
         });
         let (due, gates): (Vec<_>, Vec<_>) = places.unzip();
@@ -347,9 +347,9 @@ impl Store {
         let (mut results, mut whys) = (Vec::new(), Vec::new());
         for job in moves {
             let (state, result, why) = match &job.applied.place {
-                Place::Succeeded { result } => (SUCCEEDED, result.clone(), None),
-                Place::Cancelled { why } => (CANCELLED, None, Some(storable(why.clone()))),
-                Place::Waiting { .. } | Place::Dead { .. } => (CANCELLED, None, None),
+                NewState::Succeeded { result } => (SUCCEEDED, result.clone(), None),
+                NewState::Cancelled { why } => (CANCELLED, None, Some(storable(why.clone()))),
+                NewState::Waiting { .. } | NewState::Dead { .. } => (CANCELLED, None, None),
             };
             states.push(state);
             results.push(result);
@@ -389,7 +389,7 @@ impl Store {
         let common = Common::of(moves, now);
         let attempts = AttemptColumns::of(moves);
         let why = |job: &Move| match &job.applied.place {
-            Place::Dead { error } => to_json(error),
+            NewState::Dead { error } => to_json(error),
             _ => String::new(),
         };
         let errors: Vec<_> = moves.iter().map(why).collect();
@@ -486,12 +486,12 @@ impl Store {
 fn count(job: &Move, deltas: &mut Deltas) {
     let kind = (&job.live.job_type, &job.live.queue);
     let (to, total) = match &job.applied.place {
-        Place::Waiting { due, gate } => {
+        NewState::Waiting { due, gate } => {
             (CountedState::waiting(*due, gate.is_some()), job.end.is_retry.then_some(Total::Retried))
         }
-        Place::Succeeded { .. } => (CountedState::Outside, Some(Total::Succeeded)),
-        Place::Cancelled { .. } => (CountedState::Outside, Some(Total::Cancelled)),
-        Place::Dead { .. } => (CountedState::Dead, Some(Total::Dead)),
+        NewState::Succeeded { .. } => (CountedState::Outside, Some(Total::Succeeded)),
+        NewState::Cancelled { .. } => (CountedState::Outside, Some(Total::Cancelled)),
+        NewState::Dead { .. } => (CountedState::Dead, Some(Total::Dead)),
     };
     deltas.moved(kind, job.live.counted_state(), to);
     if let Some(total) = total {

@@ -11,7 +11,7 @@ use windlass_core::job::EXPIRED_REASON;
 use windlass_core::limits::{DEAD_WORKER_KEPT, MAINTENANCE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
-use windlass_core::settle::{AppliedTransition, Place};
+use windlass_core::settle::{AppliedTransition, NewState};
 
 use super::Store;
 use super::apply::{AttemptEnd, Live, Move, Moved};
@@ -231,7 +231,7 @@ impl Store {
         let error = JobError::new(ErrorKind::Undecodable, text);
         self.move_waiting(&ids, |live| {
             let applied =
-                AppliedTransition { counters: live.counters, place: Place::Dead { error: error.clone() } };
+                AppliedTransition { counters: live.counters, place: NewState::Dead { error: error.clone() } };
             let end = AttemptEnd { last_error: Some(error.clone()), ..AttemptEnd::default() };
             live.priority.is_none().then_some(Move { live, applied, end })
         })

@@ -9,7 +9,7 @@ use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::MAINTENANCE_BATCH_MAX;
-use windlass_core::settle::{Place, after_crash, crash_error};
+use windlass_core::settle::{NewState, after_crash, crash_error};
 use windlass_core::worker::WorkerId;
 
 use super::Store;
@@ -136,7 +136,7 @@ fn crashed(live: Live, held: &[i64], crashes_max: u32, rescued: &mut Rescued, no
     let applied = after_crash(live.counters, live.due, crashes_max, &beside)
         .or_cancelled(live.cancel_requested.as_deref());
     match applied.place {
-        Place::Dead { .. } => rescued.buried.push(live.id),
+        NewState::Dead { .. } => rescued.buried.push(live.id),
         _ => rescued.returned.push(live.id),
     }
     Move {

@@ -9,7 +9,9 @@ use windlass_core::admin::AttemptEnding;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::Counters;
-use windlass_core::settle::{AppliedTransition, AttemptReport, Place, Settlement, Transition, crash_error};
+use windlass_core::settle::{
+    AppliedTransition, AttemptReport, NewState, Settlement, Transition, crash_error,
+};
 
 /// The changes of a running job.
 #[derive(Debug, Default, Serialize)]
@@ -82,7 +84,7 @@ impl Order {
     fn of_transition(transition: &Transition) -> Self {
         let apply = |before| transition.clone().apply(Timestamp::EPOCH, ITS_OWN_DUE, before, None);
         let mut order = Self::of_landing(apply(BEFORE), BEFORE);
-        if let Place::Waiting { gate, .. } = apply(Counters { crashes: 1, ..BEFORE }).place {
+        if let NewState::Waiting { gate, .. } = apply(Counters { crashes: 1, ..BEFORE }).place {
             order.gate_if_crashed = text(gate);
         }
         order.ending = transition.ending(false).map(AttemptEnding::as_str);
@@ -114,15 +116,15 @@ impl Order {
             ..Self::default()
         };
         match landing.place {
-            Place::Waiting { due, gate } => Self {
+            NewState::Waiting { due, gate } => Self {
                 place: "waiting",
                 after: (due != ITS_OWN_DUE).then_some(due.as_micros()),
                 gate: text(gate),
                 ..order
             },
-            Place::Succeeded { result } => Self { place: "succeeded", result, ..order },
-            Place::Dead { error } => Self { place: "dead", death: Some(to_json(&error)), ..order },
-            Place::Cancelled { why } => Self { place: "cancelled", why: Some(why), ..order },
+            NewState::Succeeded { result } => Self { place: "succeeded", result, ..order },
+            NewState::Dead { error } => Self { place: "dead", death: Some(to_json(&error)), ..order },
+            NewState::Cancelled { why } => Self { place: "cancelled", why: Some(why), ..order },
         }
     }
 }

@@ -15,7 +15,7 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::names::{FairnessKey, OrderingKey};
 use windlass_core::outcome::JobError;
-use windlass_core::settle::{AppliedTransition, Place};
+use windlass_core::settle::{AppliedTransition, NewState};
 use windlass_core::triggers::rules::JobStanding;
 use windlass_core::worker::WorkerId;
 
@@ -152,10 +152,10 @@ impl Work<'_> {
             attempt_end,
         };
         match landing.place {
-            Place::Waiting { due, gate } => self.wait_again(&end, due, gate.as_ref()),
-            Place::Succeeded { result } => self.finish(&end, SUCCEEDED, result.as_deref(), None),
-            Place::Dead { error } => self.bury(&end, &error),
-            Place::Cancelled { why } => self.finish(&end, CANCELLED, None, Some(&why)),
+            NewState::Waiting { due, gate } => self.wait_again(&end, due, gate.as_ref()),
+            NewState::Succeeded { result } => self.finish(&end, SUCCEEDED, result.as_deref(), None),
+            NewState::Dead { error } => self.bury(&end, &error),
+            NewState::Cancelled { why } => self.finish(&end, CANCELLED, None, Some(&why)),
         }
     }
 

@@ -23,12 +23,12 @@ type Reader = fn(&Row<'_>, Names<'_>, Timestamp) -> StoreResult<StoredJob>;
 /// Reads one job from the table that has it.
 pub(super) fn job(conn: &Connection, id: JobId, now: Timestamp) -> StoreResult<Option<StoredJob>> {
     let catalogue = Catalogue::load(conn)?;
-    let places: [(&str, Reader); 3] = [
+    let tables: [(&str, Reader); 3] = [
         (sql!("read_live"), row::live_record),
         (sql!("read_dead"), row::dead_record),
         (sql!("read_ended"), row::ended_record),
     ];
-    for (sql, reader) in places {
+    for (sql, reader) in tables {
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows = statement.query([id.0])?;
         if let Some(row) = rows.next()? {
@@ -85,9 +85,9 @@ pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> 
     let catalogue = Catalogue::load(conn)?;
     let limit = request.limit.min(LIST_PAGE_MAX);
     let mut page = Vec::new();
-    for place in places(request.phase) {
-        let Some(filters) = Filters::of(request, &place, &catalogue, now) else { return Ok(Vec::new()) };
-        filters.read(conn, &place, &catalogue, &mut page)?;
+    for table in tables(request.phase) {
+        let Some(filters) = Filters::of(request, &table, &catalogue, now) else { return Ok(Vec::new()) };
+        filters.read(conn, &table, &catalogue, &mut page)?;
     }
     page.sort_by_key(|record| std::cmp::Reverse(record.job.id));
     page.truncate(limit as usize);
@@ -95,17 +95,17 @@ pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> 
 }
 
 /// One of the three tables of jobs.
-struct Place {
+struct JobTable {
     sql: &'static str,
     reader: Reader,
     is_live: bool,
 }
 
 /// Returns the tables in which jobs of a phase can be.
-fn places(phase: Option<Phase>) -> Vec<Place> {
-    let live = Place { sql: sql!("list_live"), reader: row::live_record, is_live: true };
-    let dead = Place { sql: sql!("list_dead"), reader: row::dead_record, is_live: false };
-    let ended = Place { sql: sql!("list_ended"), reader: row::ended_record, is_live: false };
+fn tables(phase: Option<Phase>) -> Vec<JobTable> {
+    let live = JobTable { sql: sql!("list_live"), reader: row::live_record, is_live: true };
+    let dead = JobTable { sql: sql!("list_dead"), reader: row::dead_record, is_live: false };
+    let ended = JobTable { sql: sql!("list_ended"), reader: row::ended_record, is_live: false };
     match phase {
         None => vec![live, dead, ended],
         Some(Phase::Ready | Phase::Scheduled | Phase::Parked | Phase::Running) => vec![live],
@@ -124,7 +124,7 @@ struct Filters {
 
 impl Filters {
     /// Returns the filters of a request; `None` if no job can match, because a name is not known.
-    fn of(request: &ListRequest, place: &Place, catalogue: &Catalogue, now: Timestamp) -> Option<Self> {
+    fn of(request: &ListRequest, table: &JobTable, catalogue: &Catalogue, now: Timestamp) -> Option<Self> {
         let before = request.before.map_or(i64::MAX, |id| id.0);
         let mut filters = Self { now, lines: Vec::new(), values: HashMap::new() };
         filters.values.insert(":before", Box::new(before));
@@ -156,7 +156,7 @@ impl Filters {
                 filters.add(line, name, text);
             }
         }
-        filters.add_phase(request.phase, place);
+        filters.add_phase(request.phase, table);
         Some(filters)
     }
 
@@ -165,7 +165,7 @@ impl Filters {
         self.values.insert(name, Box::new(value));
     }
 
-    fn add_phase(&mut self, phase: Option<Phase>, place: &Place) {
+    fn add_phase(&mut self, phase: Option<Phase>, table: &JobTable) {
         let now = self.now.as_micros();
         match phase {
             Some(Phase::Ready) => {
@@ -176,8 +176,8 @@ impl Filters {
             }
             Some(Phase::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
             Some(Phase::Running) => self.lines.push("AND worker IS NOT NULL".to_owned()),
-            Some(Phase::Succeeded) if !place.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
-            Some(Phase::Cancelled) if !place.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
+            Some(Phase::Succeeded) if !table.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
+            Some(Phase::Cancelled) if !table.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
             _ => {}
         }
     }
@@ -185,11 +185,11 @@ impl Filters {
     fn read(
         &self,
         conn: &Connection,
-        place: &Place,
+        table: &JobTable,
         catalogue: &Catalogue,
         page: &mut Vec<StoredJob>,
     ) -> StoreResult<()> {
-        let sql = place.sql.replace("/* filters */", &self.lines.join("\n"));
+        let sql = table.sql.replace("/* filters */", &self.lines.join("\n"));
         let mut statement = conn.prepare_cached(&sql)?;
         for (name, value) in &self.values {
             if let Some(index) = statement.parameter_index(name)? {
@@ -198,7 +198,7 @@ impl Filters {
         }
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
-            page.push((place.reader)(row, &|kind| names(catalogue, kind), self.now)?);
+            page.push((table.reader)(row, &|kind| names(catalogue, kind), self.now)?);
         }
         Ok(())
     }

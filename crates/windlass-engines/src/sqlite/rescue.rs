@@ -7,7 +7,7 @@ use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::MAINTENANCE_BATCH_MAX;
-use windlass_core::settle::{Place, after_crash, crash_error};
+use windlass_core::settle::{NewState, after_crash, crash_error};
 use windlass_core::worker::ProofOfLife;
 
 use super::apply::{AttemptEnd, EndedAttempt};
@@ -86,7 +86,7 @@ impl Work<'_> {
         let landing = after_crash(held.counters, held.due, crashes_max, &beside)
             .or_cancelled(held.cancel_requested.as_deref());
         match landing.place {
-            Place::Dead { .. } => rescued.buried.push(fence.job),
+            NewState::Dead { .. } => rescued.buried.push(fence.job),
             _ => rescued.returned.push(fence.job),
         }
         self.apply(&held, landing, &attempt_end)

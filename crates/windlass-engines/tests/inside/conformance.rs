@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_conformance::harness::{Fixture, Harness};
 use windlass_core::clock::ManualClock;
 
-use super::place::Place;
+use super::place::TestStore;
 use super::schemas::Schema;
 use super::through_sql::ThroughSql;
 
@@ -73,7 +73,7 @@ async fn run(behaviour: &str) {
 async fn harness() -> Harness {
     let clock = Arc::new(ManualClock::default());
     let schema = Schema::borrow().await;
-    let place = Place { url: schema.url(), schema: schema.name.clone() };
+    let place = TestStore { url: schema.url(), schema: schema.name.clone() };
     let engine = place.open_with_clock(clock.clone()).await;
     let engine = Arc::new(ThroughSql { engine, url: place.url });
     Harness::start(Fixture { engine, clock, raw: None, keep: Box::new(schema) }, |task| {

@@ -8,7 +8,7 @@ use windlass_core::job::JobId;
 use windlass_core::names::FairnessKey;
 use windlass_engines::postgres::enqueue_in;
 
-use super::place::{Place, claim, work};
+use super::place::{TestStore, claim, work};
 
 /// The longest wait, sufficient for a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ fn fairness_key(name: &str) -> FairnessKey {
 
 #[tokio::test]
 async fn a_fairness_key_goes_in_through_each_function_and_is_shown() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let one = place.ask(&client, "SELECT windlass.enqueue('work', fairness_key => 'tenant:42')::text").await;
@@ -39,7 +39,7 @@ async fn a_fairness_key_goes_in_through_each_function_and_is_shown() {
 
 #[tokio::test]
 async fn names_that_core_refuses_the_functions_refuse_too() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     for (text, name) in
@@ -59,7 +59,7 @@ async fn names_that_core_refuses_the_functions_refuse_too() {
 
 #[tokio::test]
 async fn turns_begin_with_the_first_claim_that_meets_a_fairness_key() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     for (fairness_key, count) in [("a", 30), ("b", 1)] {

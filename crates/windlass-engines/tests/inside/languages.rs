@@ -7,11 +7,11 @@ use windlass_core::engine::Admin;
 use windlass_core::job::{JobId, Phase};
 use windlass_servers::{postgres, python};
 
-use super::place::{Place, claim, status};
+use super::place::{TestStore, claim, status};
 
 #[tokio::test]
 async fn psql_puts_a_job_in_and_ends_one() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let put = |end: &str| {
         let text = "BEGIN;
@@ -63,7 +63,7 @@ print(json.dumps({"one": one, "many": [row[:2] for row in many], "refused": refu
 
 #[tokio::test]
 async fn python_puts_jobs_in_together_with_its_own_writes() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let python = python::with_psycopg().unwrap_or_else(|error| panic!("{error}"));
     let mut command = Command::new(python);

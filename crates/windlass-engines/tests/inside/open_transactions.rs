@@ -17,7 +17,7 @@ use windlass_core::settle::Settled;
 use windlass_engines::postgres::PostgresEngine;
 use windlass_engines::postgres::tokio_postgres::Client;
 
-use super::place::{Place, WORKER, bits, claim, done, enqueue, keyed, stored, succeed};
+use super::place::{TestStore, WORKER, bits, claim, done, enqueue, keyed, stored, succeed};
 
 /// Long enough for a busy machine, and shorter than any lock timeout here: a call that answers within it
 /// did not wait for a lock.
@@ -37,13 +37,13 @@ async fn running(engine: &PostgresEngine, keys: &[&str]) -> Vec<Claimed> {
     claim(engine, 10).await
 }
 
-async fn keys_left(place: &Place, client: &Client) -> String {
+async fn keys_left(place: &TestStore, client: &Client) -> String {
     place.ask(client, "SELECT count(*) FROM windlass.job_keys").await
 }
 
 /// Two transactions enqueue a job with the same key; the first ends as `commit` says. Returns both answers.
 async fn second_of_two(commit: bool, through_function: bool) -> (EnqueueAnswer, EnqueueAnswer) {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let engine = Arc::new(place.ready().await);
     let (mut first, mut second, watcher) =
         (place.connect().await, place.connect().await, place.connect().await);
@@ -89,7 +89,7 @@ async fn if_the_first_of_two_rolls_back_the_second_puts_its_job_in() {
 #[tokio::test]
 async fn a_request_that_an_open_transaction_holds_is_not_known_to_be_missing() {
     for commit in [true, false] {
-        let place = Place::hasty();
+        let place = TestStore::hasty();
         let engine = place.ready().await;
         let mut caller = place.connect().await;
         let tx = caller.transaction().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_request_that_an_open_transaction_holds_is_not_known_to_be_missing() {
 
 #[tokio::test]
 async fn a_request_that_was_asked_about_stores_nothing_through_the_function_either() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let (request, client) = (RequestId::from_random(7), place.connect().await);
     assert_eq!(engine.ask(request).await.unwrap(), None);
@@ -122,7 +122,7 @@ async fn a_request_that_was_asked_about_stores_nothing_through_the_function_eith
 
 #[tokio::test]
 async fn a_caller_that_is_kept_holds_up_no_other() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let engine = place.ready().await;
     let jobs = running(&engine, &["a", "b"]).await;
     let mut caller = place.connect().await;
@@ -136,7 +136,7 @@ async fn a_caller_that_is_kept_holds_up_no_other() {
 
 #[tokio::test]
 async fn a_key_that_a_transaction_holds_does_not_hold_up_the_ends_of_other_jobs() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let engine = Arc::new(place.ready().await);
     let jobs = running(&engine, &["held", "other"]).await;
     let mut caller = place.connect().await;
@@ -159,7 +159,7 @@ async fn a_key_that_a_transaction_holds_does_not_hold_up_the_ends_of_other_jobs(
 
 #[tokio::test]
 async fn a_job_that_a_transaction_replaces_is_claimed_after_its_commit_and_holds_up_no_other() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let engine = place.ready().await;
     let ids = stored(&enqueue(&engine, vec![keyed("a"), keyed("b")]).await);
     let mut caller = place.connect().await;
@@ -176,7 +176,7 @@ async fn a_job_that_a_transaction_replaces_is_claimed_after_its_commit_and_holds
 
 #[tokio::test]
 async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let clock = Arc::new(ManualClock::default());
     let engine = {
         place.ready().await.retire(WORKER).await.unwrap();
@@ -201,7 +201,7 @@ async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
 
 #[tokio::test]
 async fn the_key_of_a_job_that_a_transaction_ends_is_kept_until_its_commit_and_free_after_it() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let engine = place.ready().await;
     let job = running(&engine, &["a"]).await.remove(0);
     let mut caller = place.connect().await;
@@ -218,7 +218,7 @@ async fn the_key_of_a_job_that_a_transaction_ends_is_kept_until_its_commit_and_f
 
 #[tokio::test]
 async fn a_sweep_frees_the_keys_of_jobs_that_ended_in_a_transaction() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let engine = place.ready().await;
     let jobs = running(&engine, &["a", "b", "locked"]).await;
     let (mut caller, mut locker) = (place.connect().await, place.connect().await);
@@ -243,7 +243,7 @@ async fn a_sweep_frees_the_keys_of_jobs_that_ended_in_a_transaction() {
 
 #[tokio::test]
 async fn a_period_holds_the_key_of_a_job_that_ended_in_a_transaction() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let clock = Arc::new(ManualClock::default());
     drop(place.ready().await);
     let engine = place.open_with_clock(clock.clone()).await;
@@ -286,7 +286,7 @@ async fn enqueue_by(
 #[tokio::test]
 async fn a_key_that_is_freed_while_a_caller_waits_for_it_is_held_by_that_callers_job() {
     for by_function in [true, false] {
-        let place = Place::patient();
+        let place = TestStore::patient();
         let engine = Arc::new(place.ready().await);
         let job = running(&engine, &["a"]).await.remove(0);
         succeed(&engine, &job).await;
@@ -318,7 +318,7 @@ async fn a_key_that_is_freed_while_a_caller_waits_for_it_is_held_by_that_callers
 #[tokio::test]
 async fn a_job_that_is_claimed_while_a_caller_wants_to_replace_it_is_kept() {
     for by_function in [true, false] {
-        let place = Place::patient();
+        let place = TestStore::patient();
         let engine = Arc::new(place.ready().await);
         let id = stored(&enqueue(&engine, vec![keyed("a")]).await)[0];
         let (mut claiming, mut client, watcher) =
@@ -340,7 +340,7 @@ async fn a_job_that_is_claimed_while_a_caller_wants_to_replace_it_is_kept() {
 
 #[tokio::test]
 async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_an_end() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let engine = Arc::new(place.ready().await);
     let job = running(&engine, &["a"]).await.remove(0);
     let (mut making, mut client, watcher) =

@@ -12,7 +12,7 @@ use windlass_core::settle::Settled;
 use windlass_engines::postgres::tokio_postgres::{Client, IsolationLevel};
 use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
-use super::place::{Place, claim, enqueue, kind, queue, stored, succeed, work};
+use super::place::{TestStore, claim, enqueue, kind, queue, stored, succeed, work};
 
 /// The longest wait, sufficient for a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -33,13 +33,13 @@ async fn two(engine: &PostgresEngine) -> (Claimed, JobId) {
     (running, ids[0])
 }
 
-async fn marks(place: &Place, client: &Client) -> String {
+async fn marks(place: &TestStore, client: &Client) -> String {
     place.ask(client, "SELECT count(*) FROM windlass.ordering_key_marks").await
 }
 
 /// Holds the lock of the ordering key, like a transaction that works on it for long; all other sessions
 /// must wait for it.
-async fn hold_the_lock(place: &Place) -> Client {
+async fn hold_the_lock(place: &TestStore) -> Client {
     let holder = place.connect().await;
     place.ask(&holder, "SELECT pg_advisory_lock(windlass.ordering_key_lock('work', 'a'))::text").await;
     holder
@@ -60,7 +60,7 @@ async fn sweep_until_out(engine: &PostgresEngine, id: JobId) {
 
 #[tokio::test]
 async fn an_open_transaction_holds_up_no_other_job_of_its_ordering_key() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
@@ -78,7 +78,7 @@ async fn an_open_transaction_holds_up_no_other_job_of_its_ordering_key() {
 
 #[tokio::test]
 async fn a_job_of_an_ordering_key_goes_out_with_the_commit_of_its_transaction() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
@@ -91,7 +91,7 @@ async fn a_job_of_an_ordering_key_goes_out_with_the_commit_of_its_transaction() 
 
 #[tokio::test]
 async fn the_next_goes_out_when_the_transaction_that_ended_the_head_is_committed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     for commits in [false, true] {
@@ -116,7 +116,7 @@ async fn the_next_goes_out_when_the_transaction_that_ended_the_head_is_committed
 #[tokio::test]
 async fn an_end_and_a_newcomer_in_two_transactions_at_once_leave_one_out() {
     for end_first in [true, false] {
-        let place = Place::new();
+        let place = TestStore::new();
         let engine = place.ready().await;
         enqueue(&engine, vec![of("a")]).await;
         let running = claim(&engine, 1).await.remove(0);
@@ -144,7 +144,7 @@ async fn an_end_and_a_newcomer_in_two_transactions_at_once_leave_one_out() {
 
 #[tokio::test]
 async fn who_dies_between_an_end_and_the_next_start_leaves_a_mark_that_others_work_off() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let (running, next) = two(&engine).await;
     let holder = hold_the_lock(&place).await;
@@ -165,7 +165,7 @@ async fn who_dies_between_an_end_and_the_next_start_leaves_a_mark_that_others_wo
 /// A transaction that sees an old state cannot know which job is the head now.
 #[tokio::test]
 async fn a_transaction_that_sees_an_old_state_leaves_a_mark() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
@@ -178,7 +178,7 @@ async fn a_transaction_that_sees_an_old_state_leaves_a_mark() {
 /// A settle does not wait for a transaction that holds the ordering key for long.
 #[tokio::test]
 async fn an_end_is_written_though_another_session_holds_its_ordering_key() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let (running, next) = two(&engine).await;
     let holder = hold_the_lock(&place).await;
@@ -189,7 +189,7 @@ async fn an_end_is_written_though_another_session_holds_its_ordering_key() {
 
 #[tokio::test]
 async fn the_database_itself_lets_no_two_jobs_of_an_ordering_key_out() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     two(&engine).await;
     let client = place.connect().await;
@@ -201,7 +201,7 @@ async fn the_database_itself_lets_no_two_jobs_of_an_ordering_key_out() {
 }
 
 /// Counts how many of these ordering keys have a released head.
-async fn out(place: &Place, client: &Client) -> String {
+async fn out(place: &TestStore, client: &Client) -> String {
     place
         .ask(
             client,
@@ -215,7 +215,7 @@ async fn out(place: &Place, client: &Client) -> String {
 /// waits in turn.
 #[tokio::test]
 async fn the_end_of_a_head_waits_for_no_session_that_has_the_next_one_locked() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let (running, next) = two(&engine).await;
     let mut holder = place.connect().await;
@@ -237,7 +237,7 @@ async fn the_end_of_a_head_waits_for_no_session_that_has_the_next_one_locked() {
 
 #[tokio::test]
 async fn thousands_of_ordering_keys_in_one_transaction_fill_no_table_of_locks_and_all_go_out() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
@@ -255,7 +255,7 @@ async fn thousands_of_ordering_keys_in_one_transaction_fill_no_table_of_locks_an
 
 #[tokio::test]
 async fn of_thousands_of_jobs_of_one_ordering_key_in_one_transaction_the_first_goes_out() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
@@ -268,7 +268,7 @@ async fn of_thousands_of_jobs_of_one_ordering_key_in_one_transaction_the_first_g
 
 #[tokio::test]
 async fn an_ordering_key_that_a_session_holds_for_long_keeps_no_other_from_going_on() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let _holder = hold_the_lock(&place).await;
@@ -292,7 +292,7 @@ async fn an_ordering_key_that_a_session_holds_for_long_keeps_no_other_from_going
 
 #[tokio::test]
 async fn a_head_whose_options_cannot_be_read_lets_the_next_one_go() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let (running, next) = two(&engine).await;
     let client = place.connect().await;

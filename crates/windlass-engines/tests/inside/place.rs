@@ -25,12 +25,12 @@ pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A schema that no other test uses. It goes with the server, or is left to the owner of the server.
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     pub(crate) url: String,
     pub(crate) schema: String,
 }
 
-impl Place {
+impl TestStore {
     pub(crate) fn new() -> Self {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
         Self { url, schema: format!("inside_{:016x}", fastrand::u64(..)) }

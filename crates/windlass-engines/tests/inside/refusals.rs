@@ -15,10 +15,10 @@ use windlass_core::stored::unknown_field;
 use windlass_engines::postgres::tokio_postgres::Client;
 use windlass_engines::postgres::tokio_postgres::error::DbError;
 
-use super::place::{Place, enqueue, kind, queue, status, work};
+use super::place::{TestStore, enqueue, kind, queue, status, work};
 
 /// Returns the error that a call of `enqueue` raises.
-async fn raised(place: &Place, client: &Client, text: &str) -> DbError {
+async fn raised(place: &TestStore, client: &Client, text: &str) -> DbError {
     let called = client.simple_query(&place.sql(&format!("SELECT windlass.enqueue({text})"))).await;
     called.expect_err(text).as_db_error().expect("the server sent the error").clone()
 }
@@ -33,7 +33,7 @@ fn assert_words(error: &DbError, code: &str, core: &str) {
 
 #[tokio::test]
 async fn what_core_refuses_is_raised_in_its_words() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     enqueue(&engine, vec![windlass_core::enqueue::NewJob { job_type: kind("small.work"), ..work() }; 3])
@@ -66,7 +66,7 @@ async fn what_core_refuses_is_raised_in_its_words() {
 
 #[tokio::test]
 async fn values_that_are_none_are_raised_in_the_words_of_those_who_parse_them() {
-    let place = Place::new();
+    let place = TestStore::new();
     place.ready().await;
     let client = place.connect().await;
     let long = |bytes: usize| "x".repeat(bytes);
@@ -122,7 +122,7 @@ async fn values_that_are_none_are_raised_in_the_words_of_those_who_parse_them() 
 
 #[tokio::test]
 async fn values_at_their_limits_are_taken() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let nested = "[".repeat(PAYLOAD_DEPTH_MAX) + &"]".repeat(PAYLOAD_DEPTH_MAX);
@@ -148,7 +148,7 @@ async fn values_at_their_limits_are_taken() {
 
 #[tokio::test]
 async fn a_wrong_retry_policy_is_refused_as_core_refuses_it() {
-    let place = Place::new();
+    let place = TestStore::new();
     place.ready().await;
     let client = place.connect().await;
     let second = Duration::from_secs(1);
@@ -206,7 +206,7 @@ async fn a_wrong_retry_policy_is_refused_as_core_refuses_it() {
 
 #[tokio::test]
 async fn whatever_one_job_of_a_list_is_the_others_are_taken() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let bad = [
@@ -274,7 +274,7 @@ async fn whatever_one_job_of_a_list_is_the_others_are_taken() {
 
 #[tokio::test]
 async fn a_call_that_is_no_list_or_too_long_a_one_is_refused_whole() {
-    let place = Place::new();
+    let place = TestStore::new();
     place.ready().await;
     let client = place.connect().await;
     let too_long = r#"(SELECT json_agg('{"job_type": "work"}'::json) FROM generate_series(1, 1001))"#;
@@ -288,7 +288,7 @@ async fn a_call_that_is_no_list_or_too_long_a_one_is_refused_whole() {
 
 #[tokio::test]
 async fn a_refusal_can_be_caught_and_the_transaction_goes_on() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let text = "DO $$ BEGIN

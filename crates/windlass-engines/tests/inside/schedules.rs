@@ -16,14 +16,14 @@ use windlass_core::schedules::{
 };
 use windlass_engines::postgres::PostgresEngine;
 
-use super::place::{Place, WORKER, card, claim, kind};
+use super::place::{TestStore, WORKER, card, claim, kind};
 
 /// Long enough for a busy machine, and much shorter than any lock timeout here.
 const AT_ONCE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Opens an engine with its own clock, and one schedule of each kind.
-async fn with_schedules(place: &Place, clock: &Arc<ManualClock>) -> PostgresEngine {
+async fn with_schedules(place: &TestStore, clock: &Arc<ManualClock>) -> PostgresEngine {
     place.ready().await.retire(WORKER).await.unwrap();
     let engine = place.open_with_clock(clock.clone()).await;
     engine.register(card(WORKER)).await.unwrap();
@@ -62,7 +62,7 @@ fn made(puts: &[Put; 3]) -> [JobId; 3] {
 
 #[tokio::test]
 async fn an_open_transaction_holds_up_no_schedule() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let clock = Arc::new(ManualClock::default());
     let engine = with_schedules(&place, &clock).await;
     let first = made(&tick(&engine, &clock).await);
@@ -81,7 +81,7 @@ async fn an_open_transaction_holds_up_no_schedule() {
 
 #[tokio::test]
 async fn a_waiting_job_that_a_transaction_has_locked_does_not_give_way_and_holds_up_no_other() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let clock = Arc::new(ManualClock::default());
     let engine = with_schedules(&place, &clock).await;
     let first = made(&tick(&engine, &clock).await);
@@ -97,7 +97,7 @@ async fn a_waiting_job_that_a_transaction_has_locked_does_not_give_way_and_holds
 
 #[tokio::test]
 async fn a_job_that_the_users_own_check_refuses_is_told_with_its_schedule_and_the_others_are_made() {
-    let place = Place::patient();
+    let place = TestStore::patient();
     let clock = Arc::new(ManualClock::default());
     let engine = with_schedules(&place, &clock).await;
     let check = "ALTER TABLE windlass.delayed_jobs ADD CHECK (correlation NOT LIKE 'schedule/skip/%')";

@@ -11,15 +11,15 @@ use windlass_core::retry::{Delay, RetryPolicy, Tier};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_engines::postgres::tokio_postgres::Client;
 
-use super::place::{Place, claim, keyed, kind, queue, status, succeed};
+use super::place::{TestStore, claim, keyed, kind, queue, status, succeed};
 
 /// Returns the job id that a call of `enqueue` returns.
-async fn call(place: &Place, client: &Client, text: &str) -> JobId {
+async fn call(place: &TestStore, client: &Client, text: &str) -> JobId {
     JobId(place.ask(client, &format!("SELECT windlass.enqueue({text})")).await.parse().unwrap())
 }
 
 /// Returns the answers of a call of `enqueue_many`, a word for each job.
-async fn call_many(place: &Place, client: &Client, jobs: &str) -> String {
+async fn call_many(place: &TestStore, client: &Client, jobs: &str) -> String {
     let text =
         "SELECT coalesce(string_agg(answer, ' ' ORDER BY position), 'none') FROM windlass.enqueue_many(";
     place.ask(client, &format!("{text}$jobs${jobs}$jobs$)")).await
@@ -31,7 +31,7 @@ async fn job(engine: &PostgresEngine, id: JobId) -> windlass_core::job::Job {
 
 #[tokio::test]
 async fn the_call_of_the_docs_works_as_it_stands() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let id = call(&place, &client, "job_type => 'work', payload => '{}', queue => 'main'").await;
@@ -45,7 +45,7 @@ async fn the_call_of_the_docs_works_as_it_stands() {
 
 #[tokio::test]
 async fn every_argument_reaches_the_job() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let text = r#"job_type => 'work', payload => '{"b": 1, "a":[10000000000000000000001]}', queue => 'Main', priority => 2,
@@ -73,7 +73,7 @@ async fn every_argument_reaches_the_job() {
 
 #[tokio::test]
 async fn drivers_may_bind_the_arguments() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let text = "SELECT windlass.enqueue($1, $2::text::json, tags => $3, key => $4)";
@@ -85,7 +85,7 @@ async fn drivers_may_bind_the_arguments() {
 
 #[tokio::test]
 async fn a_payload_of_null_is_null_and_none_is_an_empty_object() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     call(&place, &client, "'work', 'null'").await;
@@ -98,7 +98,7 @@ async fn a_payload_of_null_is_null_and_none_is_an_empty_object() {
 
 #[tokio::test]
 async fn spans_and_instants_of_a_list_are_texts_or_numbers() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let jobs = r#"[
@@ -121,7 +121,7 @@ async fn spans_and_instants_of_a_list_are_texts_or_numbers() {
 
 #[tokio::test]
 async fn a_job_is_as_old_as_its_call_and_not_as_its_transaction() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     client.batch_execute("BEGIN").await.unwrap();
@@ -137,7 +137,7 @@ async fn a_job_is_as_old_as_its_call_and_not_as_its_transaction() {
 
 #[tokio::test]
 async fn a_call_under_a_request_id_is_answered_once() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let text = "'work', request_id => '00000000-0000-0000-0000-000000000001'";
@@ -162,7 +162,7 @@ async fn a_call_under_a_request_id_is_answered_once() {
 
 #[tokio::test]
 async fn the_receipt_of_an_engine_is_read_by_the_function() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let wrong = windlass_core::enqueue::NewJob { job_type: kind("nope"), ..super::place::work() };
@@ -176,7 +176,7 @@ async fn the_receipt_of_an_engine_is_read_by_the_function() {
 
 #[tokio::test]
 async fn a_job_is_completed_with_its_number_and_token_only() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let id = call(&place, &client, "'work'").await;
@@ -198,7 +198,7 @@ async fn a_job_is_completed_with_its_number_and_token_only() {
 
 #[tokio::test]
 async fn every_retry_policy_survives_and_sets_the_number_of_tries() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
@@ -231,7 +231,7 @@ async fn every_retry_policy_survives_and_sets_the_number_of_tries() {
 }
 
 /// Creates a role that may use the schema and has further grants, and switches to it.
-async fn as_role(place: &Place, client: &Client, grants: &str) -> String {
+async fn as_role(place: &TestStore, client: &Client, grants: &str) -> String {
     let role = format!("{}_caller", place.schema);
     let text = format!(
         "CREATE ROLE {role}; GRANT USAGE ON SCHEMA {} TO {role}; {}",
@@ -244,7 +244,7 @@ async fn as_role(place: &Place, client: &Client, grants: &str) -> String {
 
 #[tokio::test]
 async fn a_role_with_a_right_on_the_functions_needs_none_on_the_tables() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let grants =
@@ -265,7 +265,7 @@ async fn a_role_with_a_right_on_the_functions_needs_none_on_the_tables() {
 
 #[tokio::test]
 async fn a_role_that_may_only_read_puts_nothing_in() {
-    let place = Place::new();
+    let place = TestStore::new();
     place.ready().await;
     let client = place.connect().await;
     let role = as_role(&place, &client, "GRANT SELECT ON windlass.delayed_jobs TO CALLER").await;
@@ -281,7 +281,7 @@ async fn a_role_that_may_only_read_puts_nothing_in() {
 
 #[tokio::test]
 async fn foreign_objects_in_the_callers_search_path_change_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
     let trap = format!(

@@ -12,21 +12,21 @@ use windlass_engines::postgres::sqlx::postgres::PgConnectOptions;
 use windlass_engines::postgres::sqlx::{self, AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row};
 use windlass_engines::postgres::with_sqlx::{complete_in, enqueue_in, enqueue_request_in};
 
-use super::place::{Place, bits, claim, enqueue, keyed, kind, status, stored, work};
+use super::place::{TestStore, bits, claim, enqueue, keyed, kind, status, stored, work};
 
 /// Opens a connection of the application, with a table of its own.
-async fn with_table(place: &Place) -> PgConnection {
+async fn with_table(place: &TestStore) -> PgConnection {
     let options: PgConnectOptions = place.url.parse().unwrap();
     let mut connection = options.connect().await.unwrap();
     run(&mut connection, place, "CREATE TABLE windlass.orders (id bigint)").await;
     connection
 }
 
-async fn run(connection: &mut PgConnection, place: &Place, text: &str) {
+async fn run(connection: &mut PgConnection, place: &TestStore, text: &str) {
     sqlx::query(AssertSqlSafe(place.sql(text))).execute(connection).await.unwrap();
 }
 
-async fn orders(connection: &mut PgConnection, place: &Place) -> i64 {
+async fn orders(connection: &mut PgConnection, place: &TestStore) -> i64 {
     let text = place.sql("SELECT count(*) FROM windlass.orders");
     sqlx::query(AssertSqlSafe(text)).fetch_one(connection).await.unwrap().get(0)
 }
@@ -35,7 +35,7 @@ const ORDER: &str = "INSERT INTO windlass.orders VALUES (1)";
 
 #[tokio::test]
 async fn a_job_is_there_as_soon_as_the_transaction_of_sqlx_is_committed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut connection = with_table(&place).await;
     let mut tx = connection.begin().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_job_is_there_as_soon_as_the_transaction_of_sqlx_is_committed() {
 
 #[tokio::test]
 async fn a_rollback_of_sqlx_leaves_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut connection = with_table(&place).await;
     let mut tx = connection.begin().await.unwrap();
@@ -73,7 +73,7 @@ async fn a_rollback_of_sqlx_leaves_nothing() {
 
 #[tokio::test]
 async fn a_transaction_of_sqlx_that_is_repeated_under_its_request_id_makes_no_second_job() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut connection = with_table(&place).await;
     let request = RequestId::from_random(bits());
@@ -96,7 +96,7 @@ async fn claimed_fence(engine: &PostgresEngine) -> Fence {
 
 #[tokio::test]
 async fn a_job_is_done_exactly_if_the_transaction_of_sqlx_is_committed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut connection = with_table(&place).await;
     let fence = claimed_fence(&engine).await;
@@ -117,7 +117,7 @@ async fn a_job_is_done_exactly_if_the_transaction_of_sqlx_is_committed() {
 
 #[tokio::test]
 async fn a_lost_claim_ends_nothing_in_a_transaction_of_sqlx() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut connection = with_table(&place).await;
     let fence = claimed_fence(&engine).await;
@@ -130,7 +130,7 @@ async fn a_lost_claim_ends_nothing_in_a_transaction_of_sqlx() {
 
 #[tokio::test]
 async fn a_refusal_is_an_answer_of_sqlx_and_the_transaction_goes_on() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut connection = with_table(&place).await;
     let mut tx = connection.begin().await.unwrap();
@@ -146,7 +146,7 @@ async fn a_refusal_is_an_answer_of_sqlx_and_the_transaction_goes_on() {
 
 #[tokio::test]
 async fn what_the_server_refuses_sqlx_is_told_with_what_to_do() {
-    let place = Place::new();
+    let place = TestStore::new();
     let mut connection = PgConnection::connect(&place.url).await.unwrap();
     let mut tx = connection.begin().await.unwrap();
     let error = enqueue_in(&mut tx, "nobody_made_it", vec![work()]).await.unwrap_err();

@@ -24,16 +24,18 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::tokio_postgres::Client;
 use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
-use super::place::{Place, WORKER, bits, claim, enqueue, keyed, kind, queue, status, stored, succeed, work};
+use super::place::{
+    TestStore, WORKER, bits, claim, enqueue, keyed, kind, queue, status, stored, succeed, work,
+};
 
 /// Opens a connection of the application, with a table of its own.
-async fn with_table(place: &Place) -> Client {
+async fn with_table(place: &TestStore) -> Client {
     let client = place.connect().await;
     client.batch_execute(&place.sql("CREATE TABLE windlass.orders (id bigint)")).await.unwrap();
     client
 }
 
-async fn orders(place: &Place, client: &Client) -> String {
+async fn orders(place: &TestStore, client: &Client) -> String {
     place.ask(client, "SELECT count(*) FROM windlass.orders").await
 }
 
@@ -44,7 +46,7 @@ async fn claimed_fence(engine: &PostgresEngine) -> Fence {
 
 #[tokio::test]
 async fn a_job_is_there_as_soon_as_the_transaction_is_committed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = with_table(&place).await;
     let tx = client.transaction().await.unwrap();
@@ -63,7 +65,7 @@ async fn a_job_is_there_as_soon_as_the_transaction_is_committed() {
 
 #[tokio::test]
 async fn a_rollback_leaves_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = with_table(&place).await;
     let tx = client.transaction().await.unwrap();
@@ -84,7 +86,7 @@ async fn a_rollback_leaves_nothing() {
 
 #[tokio::test]
 async fn a_transaction_that_is_repeated_under_its_request_id_makes_no_second_job() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let request =
@@ -102,7 +104,7 @@ async fn a_transaction_that_is_repeated_under_its_request_id_makes_no_second_job
 
 #[tokio::test]
 async fn a_batch_over_the_limit_is_refused_and_the_transaction_goes_on() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
@@ -147,7 +149,7 @@ async fn a_job_with_every_option_is_the_same_whichever_way_it_came() {
     let new = job_with_everything(clock.now(), OnConflict::Revive);
     let mut jobs: Vec<(Job, String)> = Vec::new();
     for is_inside in [true, false] {
-        let place = Place::new();
+        let place = TestStore::new();
         let engine = place.open_with_clock(clock.clone()).await;
         let spec = TypeSpec::new(kind("work"), queue("main"));
         let queues = vec![QueueSpec::new(queue("main"))];
@@ -176,7 +178,7 @@ async fn a_job_with_every_option_is_the_same_whichever_way_it_came() {
 
 #[tokio::test]
 async fn a_job_ends_together_with_the_users_writes() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = with_table(&place).await;
     let fence = claimed_fence(&engine).await;
@@ -192,7 +194,7 @@ async fn a_job_ends_together_with_the_users_writes() {
 
 #[tokio::test]
 async fn a_rollback_leaves_the_job_running() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     enqueue(&engine, vec![keyed("a")]).await;
@@ -206,7 +208,7 @@ async fn a_rollback_leaves_the_job_running() {
 }
 
 /// Counts the rows of each kind that the end of a job writes.
-async fn ends(place: &Place, client: &Client) -> String {
+async fn ends(place: &TestStore, client: &Client) -> String {
     let text = "SELECT (SELECT count(*) FROM windlass.delayed_jobs) || ' live, '
         || (SELECT count(*) FROM windlass.job_history) || ' ended, '
         || (SELECT count(*) FROM windlass.job_traces) || ' traces, '
@@ -217,7 +219,7 @@ async fn ends(place: &Place, client: &Client) -> String {
 
 #[tokio::test]
 async fn a_lost_claim_writes_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let fence = claimed_fence(&engine).await;
@@ -236,7 +238,7 @@ async fn a_lost_claim_writes_nothing() {
 
 #[tokio::test]
 async fn only_the_transaction_that_ends_a_job_is_told_so() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     enqueue(&engine, vec![work()]).await;
@@ -253,7 +255,7 @@ async fn only_the_transaction_that_ends_a_job_is_told_so() {
 /// The case of a job whose timeout has passed while its handler still works: its own claim has requeued it.
 #[tokio::test]
 async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let late = JobError::new(ErrorKind::TimedOut, "it took too long");
@@ -275,7 +277,7 @@ async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
 
 #[tokio::test]
 async fn a_job_that_was_asked_to_stop_ends_as_cancelled() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let fence = claimed_fence(&engine).await;
@@ -291,7 +293,7 @@ async fn a_job_that_was_asked_to_stop_ends_as_cancelled() {
 
 #[tokio::test]
 async fn a_type_that_keeps_nothing_leaves_only_who_ended_it() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.ready().await;
     let spec = TypeSpec { retention_days: 0, ..TypeSpec::new(kind("work"), queue("main")) };
     engine.declare(Declaration { queues: vec![], types: vec![spec] }).await.unwrap();
@@ -309,7 +311,7 @@ async fn a_type_that_keeps_nothing_leaves_only_who_ended_it() {
 
 #[tokio::test]
 async fn through_an_engine_the_engines_clock_counts_and_the_attempt_began_with_its_claim() {
-    let place = Place::new();
+    let place = TestStore::new();
     let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
     let ready = place.ready().await;
     let engine = place.open_with_clock(clock.clone()).await;
@@ -330,7 +332,7 @@ async fn through_an_engine_the_engines_clock_counts_and_the_attempt_began_with_i
 
 #[tokio::test]
 async fn a_schema_that_is_no_name_or_not_there_is_refused_with_what_to_do() {
-    let place = Place::new();
+    let place = TestStore::new();
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
     let wrong = enqueue_in(&tx, "windlass; DROP TABLE orders", vec![work()]).await.unwrap_err();

@@ -18,7 +18,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::PostgresEngine;
 
 use super::workers::words::{card, claim_request, kind, queue, request};
-use super::{Place, WORKER, claim, claimed, enqueue, on_a_clock, rescue, session};
+use super::{TestStore, WORKER, claim, claimed, enqueue, on_a_clock, rescue, session};
 
 fn succeed(claimed: Claimed) -> Settlement {
     claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
@@ -33,13 +33,13 @@ async fn running(engine: &PostgresEngine) -> Vec<JobId> {
     engine.list(request).await.unwrap().iter().map(|record| record.job.id).collect()
 }
 
-fn open_claims(place: &Place) -> u64 {
+fn open_claims(place: &TestStore) -> u64 {
     place.count("windlass.claims WHERE jobs IS NOT NULL")
 }
 
 #[tokio::test]
 async fn a_claim_writes_rows_beside_the_old_ones_and_into_no_index() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let payload = Payload::parse(&format!(r#"{{"text": "{}"}}"#, "x".repeat(90))).unwrap();
     let job = NewJob { payload, ..super::new_job() };
@@ -70,7 +70,7 @@ async fn a_claim_writes_rows_beside_the_old_ones_and_into_no_index() {
 
 #[tokio::test]
 async fn what_a_worker_holds_is_told_at_once_and_a_sweep_forgets_what_has_ended() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let ids = enqueue(&engine, 5).await;
     let mut jobs = claim(&engine, 3).await;
@@ -90,7 +90,7 @@ async fn what_a_worker_holds_is_told_at_once_and_a_sweep_forgets_what_has_ended(
 
 #[tokio::test]
 async fn every_way_out_of_a_claim_is_counted() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let error = || JobError::new(ErrorKind::Failed, "odd");
     let ways = [
@@ -119,7 +119,7 @@ async fn every_way_out_of_a_claim_is_counted() {
 
 #[tokio::test]
 async fn two_who_end_jobs_of_one_claim_do_not_wait_for_each_other() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 2).await;
     let mut jobs = claim(&engine, 2).await;
@@ -138,7 +138,7 @@ async fn two_who_end_jobs_of_one_claim_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn what_a_dead_worker_still_held_is_taken_back_and_nothing_else() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let ids = enqueue(&engine, 5).await;
     let mut jobs = claim(&engine, 5).await;
@@ -152,7 +152,7 @@ async fn what_a_dead_worker_still_held_is_taken_back_and_nothing_else() {
 
 #[tokio::test]
 async fn running_jobs_that_no_claim_knows_of_are_found_and_taken_back_with_and_without_a_token() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let ids = enqueue(&engine, 3).await;
     claim(&engine, 2).await;
@@ -169,7 +169,7 @@ async fn running_jobs_that_no_claim_knows_of_are_found_and_taken_back_with_and_w
 
 #[tokio::test]
 async fn jobs_of_one_claim_that_it_does_not_name_are_added_to_those_it_does() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let ids = enqueue(&engine, 4).await;
     claim(&engine, 4).await;
@@ -183,7 +183,7 @@ async fn jobs_of_one_claim_that_it_does_not_name_are_added_to_those_it_does() {
 
 #[tokio::test]
 async fn an_old_claim_stays_as_long_as_it_holds_something() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     enqueue(&engine, 1).await;
     let job = claim(&engine, 1).await.remove(0);
@@ -197,7 +197,7 @@ async fn an_old_claim_stays_as_long_as_it_holds_something() {
 
 #[tokio::test]
 async fn many_ends_of_many_claims_are_folded_in_one_go() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     place.sql(
         "INSERT INTO windlass.claims (token, at, worker, held, jobs)
@@ -211,7 +211,7 @@ async fn many_ends_of_many_claims_are_folded_in_one_go() {
 
 #[tokio::test]
 async fn a_claim_that_another_session_has_locked_keeps_no_other_from_being_folded() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 2).await;
     let mut jobs = claim(&engine, 1).await;
@@ -230,7 +230,7 @@ async fn a_claim_that_another_session_has_locked_keeps_no_other_from_being_folde
 
 #[tokio::test]
 async fn jobs_are_taken_back_and_workers_let_out_even_if_nothing_can_be_folded() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let ids = enqueue(&engine, 3).await;
     let first = claim(&engine, 2).await.remove(0);
@@ -249,7 +249,7 @@ async fn jobs_are_taken_back_and_workers_let_out_even_if_nothing_can_be_folded()
 
 #[tokio::test]
 async fn what_one_claim_takes_from_several_queues_is_one_claim() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let (second, its_type) = (QueueName::parse("second").unwrap(), TypeName::parse("other").unwrap());
     let types = vec![TypeSpec::new(its_type.clone(), second.clone())];
@@ -273,7 +273,7 @@ async fn what_one_claim_takes_from_several_queues_is_one_claim() {
 
 #[tokio::test]
 async fn a_job_that_was_started_in_time_is_no_longer_looked_at_as_one_that_may_expire() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let expiring = NewJob { expires: Some(When::In(Duration::from_secs(5))), ..super::new_job() };
     let id = engine.enqueue(request(vec![expiring])).await.unwrap()[0].job().unwrap();

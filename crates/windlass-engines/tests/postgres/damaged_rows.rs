@@ -16,12 +16,12 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::PostgresEngine;
 
 use super::{
-    Place, card, claim, claim_request, claimed, declare, enqueue, new_job, on_a_clock, request, rescue,
+    TestStore, card, claim, claim_request, claimed, declare, enqueue, new_job, on_a_clock, request, rescue,
 };
 
 /// Damages a job that has not ended; the constraints of the schema are removed first, since they would
 /// prevent the damage.
-fn damage(place: &Place, id: JobId, what: &str) {
+fn damage(place: &TestStore, id: JobId, what: &str) {
     let free = "ALTER TABLE windlass.delayed_jobs DROP CONSTRAINT IF EXISTS delayed_jobs_priority_check";
     place.sql(&format!("{free}; UPDATE windlass.delayed_jobs SET {what} WHERE id = {}", id.0));
 }
@@ -45,7 +45,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         "job_type = 'no name at all'",
     ];
     for what in damages {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         damage(&place, ids[1], what);
@@ -68,7 +68,7 @@ async fn a_row_at_an_end_of_what_can_be_counted_keeps_no_job_from_being_claimed(
         ("attempts = 2147483647", true),
     ];
     for (what, is_claimed) in damages {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         damage(&place, ids[1], what);
@@ -85,7 +85,7 @@ async fn a_row_at_an_end_of_what_can_be_counted_keeps_no_job_from_being_claimed(
 
 #[tokio::test]
 async fn a_due_time_at_an_end_of_time_keeps_no_gate_shut() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let ids = enqueue(&engine, 3).await;
     damage(&place, ids[0], "scheduled_at = '-infinity'");
@@ -99,7 +99,7 @@ async fn a_due_time_at_an_end_of_time_keeps_no_gate_shut() {
 
 #[tokio::test]
 async fn a_priority_that_no_claim_asks_for_ends_as_a_dead_letter_with_the_next_sweep() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let ids = enqueue(&engine, 4).await;
     damage(&place, ids[1], "priority = 99");
@@ -118,7 +118,7 @@ async fn a_priority_that_no_claim_asks_for_ends_as_a_dead_letter_with_the_next_s
 
 #[tokio::test]
 async fn damaged_rows_can_be_listed() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 2).await;
     place.sql("UPDATE windlass.delayed_jobs SET options = '{', last_error = '}'");
@@ -129,7 +129,7 @@ async fn damaged_rows_can_be_listed() {
 
 #[tokio::test]
 async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     enqueue(&place.ready().await, 1).await;
     place.sql("UPDATE windlass.queues SET spec = '{'; UPDATE windlass.job_types SET spec = ''");
     let engine = place.open().await;
@@ -142,7 +142,7 @@ async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed()
 
 #[tokio::test]
 async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let ids = enqueue(&engine, 2).await;
     claim(&engine, 2).await;
@@ -162,7 +162,7 @@ async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
 
 #[tokio::test]
 async fn a_job_whose_key_has_lost_its_row_is_rescued_and_expires_like_any_other() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let keyed = |key| NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..new_job() };
     let held = engine.enqueue(request(vec![keyed("held")])).await.unwrap()[0].job().unwrap();
@@ -177,7 +177,7 @@ async fn a_job_whose_key_has_lost_its_row_is_rescued_and_expires_like_any_other(
 
 #[tokio::test]
 async fn a_row_that_cannot_be_written_does_not_keep_others_from_being_rescued() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let ids = enqueue(&engine, 50).await;
     claim(&engine, 50).await;
@@ -189,7 +189,7 @@ async fn a_row_that_cannot_be_written_does_not_keep_others_from_being_rescued() 
 
 #[tokio::test]
 async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from_being_claimed() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let fleeting = NewJob { expires: Some(When::In(Duration::from_secs(5))), ..new_job() };
     let answers = engine.enqueue(request(vec![fleeting; 20])).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from
 #[tokio::test]
 async fn in_a_queue_with_fairness_keys_too_one_that_cannot_be_ended_keeps_no_job_from_being_claimed_one_at_a_time()
  {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let of = |fairness_key: &str| NewJob {
         fairness_key: Some(FairnessKey::parse(fairness_key).unwrap()),
@@ -231,7 +231,7 @@ async fn in_a_queue_with_fairness_keys_too_one_that_cannot_be_ended_keeps_no_job
 
 #[tokio::test]
 async fn declarations_of_others_do_not_disturb() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.open().await;
     declare(&engine).await;
     declare(&place.open().await).await;
@@ -240,7 +240,7 @@ async fn declarations_of_others_do_not_disturb() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rescuer_waits_for_no_lock_and_takes_no_job_from_the_live_worker_that_has_it_by_now() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let id = enqueue(&engine, 1).await[0];
     claim(&engine, 1).await;
@@ -265,7 +265,7 @@ async fn a_rescuer_waits_for_no_lock_and_takes_no_job_from_the_live_worker_that_
 /// No call deletes a type, but nothing prevents an operator from doing it.
 #[tokio::test]
 async fn jobs_whose_type_was_deleted_leave_a_history_however_they_end() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("a").unwrap())), ..new_job() };
     let jobs = vec![new_job(), keyed, new_job(), new_job(), new_job()];
@@ -298,7 +298,7 @@ async fn jobs_whose_type_was_deleted_leave_a_history_however_they_end() {
 async fn a_receipt_that_cannot_be_read_leaves_the_answer_unknown_and_makes_no_second_job() {
     // In the second damage, the id of the new job is gone.
     for what in ["answers = '{'", "answers = '[null]', ids = NULL"] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let (engine, _) = on_a_clock(&place).await;
         let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("mine").unwrap())), ..new_job() };
         for new in [new_job(), keyed] {

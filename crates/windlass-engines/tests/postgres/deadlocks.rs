@@ -18,31 +18,31 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions, enqueue_in};
 
 use super::locks::{PATIENT, keyed, own_database, unavailable, until_waiting};
-use super::{Place, claim, enqueue, eventually, new_job, request, server, session};
+use super::{TestStore, claim, enqueue, eventually, new_job, request, server, session};
 
 const KEYS: usize = 40;
 const ROUNDS: usize = 20;
 
 /// Creates a database of its own, where deadlocks of other tests are not counted, and where a deadlock is
 /// detected within a moment.
-fn watched() -> Place {
+fn watched() -> TestStore {
     with_own_settings(DETECTS_SOON)
 }
 
 /// Creates a database like [`watched`], with another setting.
-fn with_own_settings(setting: &str) -> Place {
+fn with_own_settings(setting: &str) -> TestStore {
     let place = own_database();
     let settings = format!("{PATIENT} -c {setting}").replace(' ', "%20").replace('=', "%3D");
-    Place { url: format!("{}?options={settings}", place.url), ..place }
+    TestStore { url: format!("{}?options={settings}", place.url), ..place }
 }
 
-fn deadlocks(place: &Place) -> String {
+fn deadlocks(place: &TestStore) -> String {
     place.sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 }
 
 /// Fails if the server ended a transaction because of a deadlock. An enqueue that was ended would have been
 /// repeated without any message. The counts of a session are complete only after the session has ended.
-fn assert_no_deadlock(place: &Place) {
+fn assert_no_deadlock(place: &TestStore) {
     let others = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     eventually("all sessions are gone", || (place.count(others) == 0).then_some(()));
     assert_eq!(deadlocks(place), "0");
@@ -178,7 +178,7 @@ fn successes(claimed: &[Claimed]) -> Vec<Settlement> {
 }
 
 /// Asserts that every job is in one place, and that every enqueued job is somewhere.
-fn assert_ended_once(place: &Place) {
+fn assert_ended_once(place: &TestStore) {
     let everywhere = "(SELECT id FROM windlass.job_history UNION ALL SELECT id FROM windlass.delayed_jobs_dlq
         UNION ALL SELECT id FROM windlass.delayed_jobs) AS jobs";
     let counted = place.sql(&format!("SELECT count(*), count(DISTINCT id) FROM {everywhere}"));
@@ -200,7 +200,7 @@ struct Other {
 }
 
 impl Other {
-    async fn has_c(place: &Place, setting: &str) -> Self {
+    async fn has_c(place: &TestStore, setting: &str) -> Self {
         let other = Self { user: session(&place.direct).await, schema: place.schema.clone() };
         let begin = format!("SET {setting}; BEGIN; {}", put(&other.schema, "c"));
         other.user.batch_execute(&begin).await.unwrap();
@@ -225,7 +225,7 @@ fn enqueue_of(engine: &Arc<PostgresEngine>, asked: EnqueueRequest) -> JoinHandle
     tokio::spawn(async move { engine.enqueue(asked).await })
 }
 
-async fn with_setting(setting: &str) -> (Place, Arc<PostgresEngine>) {
+async fn with_setting(setting: &str) -> (TestStore, Arc<PostgresEngine>) {
     let place = with_own_settings(setting);
     let engine = Arc::new(place.ready().await);
     (place, engine)
@@ -276,7 +276,7 @@ async fn an_applications_transaction_that_the_server_ends_for_an_enqueue_leaves_
 
 /// Makes the server report a deadlock for the first `count` inserts. A sequence also counts inserts that
 /// are rolled back.
-fn deadlock_first(place: &Place, count: u32) {
+fn deadlock_first(place: &TestStore, count: u32) {
     place.sql(&format!(
         "CREATE SEQUENCE windlass.tries;
          CREATE FUNCTION windlass.deadlock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -289,14 +289,14 @@ fn deadlock_first(place: &Place, count: u32) {
     ));
 }
 
-fn tries(place: &Place) -> String {
+fn tries(place: &TestStore) -> String {
     place.sql("SELECT last_value FROM windlass.tries")
 }
 
 #[tokio::test]
 async fn an_enqueue_gives_up_after_six_circles_in_a_row_with_an_error_that_may_be_repeated() {
     for job in [new_job(), keyed("a")] {
-        let place = Place::on(server().url());
+        let place = TestStore::on(server().url());
         let engine = place.ready().await;
         deadlock_first(&place, 6);
         let asked = request(vec![job]);
@@ -316,7 +316,7 @@ async fn an_enqueue_gives_up_after_six_circles_in_a_row_with_an_error_that_may_b
 
 #[tokio::test]
 async fn a_settlement_that_the_server_ends_may_be_repeated() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let engine = place.ready().await;
     enqueue(&engine, 4).await;
     let batch = ends(&claim(&engine, 4).await);

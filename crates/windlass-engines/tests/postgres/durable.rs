@@ -16,7 +16,7 @@ use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
 use super::locks::keyed;
 use super::workers::words::declaration;
-use super::{Place, WORKER, card, claim_request, claimed, kind, new_job, queue, request};
+use super::{TestStore, WORKER, card, claim_request, claimed, kind, new_job, queue, request};
 
 fn forgetful() -> TypeName {
     TypeName::parse("forgetful").unwrap()
@@ -24,7 +24,7 @@ fn forgetful() -> TypeName {
 
 /// Opens an engine on a schema that records each change of a job except claims: claims may be lost in the
 /// server's last moments.
-async fn watched(place: &Place, options: PostgresOptions) -> PostgresEngine {
+async fn watched(place: &TestStore, options: PostgresOptions) -> PostgresEngine {
     let engine = place.open_with(options).await;
     let traces = TypeSpec { retention_days: 0, ..TypeSpec::new(forgetful(), queue()) };
     let declared = Declaration { types: vec![TypeSpec::new(kind(), queue()), traces], ..declaration() };
@@ -46,13 +46,13 @@ async fn watched(place: &Place, options: PostgresOptions) -> PostgresEngine {
 
 /// Asserts that something has changed since the last check, and that all of it had to be on disk before it
 /// was answered.
-fn assert_on_disk(place: &Place, what: &str) {
+fn assert_on_disk(place: &TestStore, what: &str) {
     let settings = "WITH seen AS (DELETE FROM windlass.seen RETURNING setting)
         SELECT string_agg(DISTINCT setting, ' ') FROM seen";
     assert_eq!(place.sql(settings), "on", "{what}");
 }
 
-async fn put_in_and_claim(place: &Place, engine: &PostgresEngine, job: NewJob) -> Claimed {
+async fn put_in_and_claim(place: &TestStore, engine: &PostgresEngine, job: NewJob) -> Claimed {
     engine.enqueue(request(vec![job])).await.unwrap();
     assert_on_disk(place, "a new job");
     let request = ClaimRequest { types: vec![kind(), forgetful()], ..claim_request(WORKER, 1) };
@@ -64,7 +64,7 @@ async fn settle(engine: &PostgresEngine, claimed: Claimed, transition: &Transiti
     assert_eq!(engine.settle(vec![end]).await.unwrap(), [Settled::Applied]);
 }
 
-async fn every_success_is_on_disk(place: &Place, engine: &PostgresEngine) {
+async fn every_success_is_on_disk(place: &TestStore, engine: &PostgresEngine) {
     let success = Transition::Succeed { result: None };
     let fleeting = NewJob::new(forgetful(), Payload::default());
     let in_order = NewJob { ordering_key: Some(OrderingKey::parse("a").unwrap()), ..new_job() };
@@ -90,7 +90,7 @@ async fn every_success_is_on_disk(place: &Place, engine: &PostgresEngine) {
     assert_on_disk(place, "an end after a request to stop");
 }
 
-async fn every_other_end_is_on_disk(place: &Place, engine: &PostgresEngine) {
+async fn every_other_end_is_on_disk(place: &TestStore, engine: &PostgresEngine) {
     let error = || JobError::new(ErrorKind::Failed, "oops");
     let after = std::time::Duration::from_secs(3600);
     for transition in [
@@ -124,7 +124,7 @@ async fn every_other_end_is_on_disk(place: &Place, engine: &PostgresEngine) {
     }
 }
 
-async fn what_is_done_about_jobs_in_general_is_on_disk(place: &Place, engine: &PostgresEngine) {
+async fn what_is_done_about_jobs_in_general_is_on_disk(place: &TestStore, engine: &PostgresEngine) {
     let claimed = put_in_and_claim(place, engine, new_job()).await;
     let gate = Gate::named("test:gate");
     settle(engine, claimed, &Transition::Park { gate: gate.clone() }).await;
@@ -142,7 +142,7 @@ async fn what_is_done_about_jobs_in_general_is_on_disk(place: &Place, engine: &P
 }
 
 async fn all_that_is_answered_is_on_disk(pooled: bool) {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = watched(&place, PostgresOptions { pooled, ..place.options() }).await;
     every_success_is_on_disk(&place, &engine).await;
     every_other_end_is_on_disk(&place, &engine).await;

@@ -8,7 +8,7 @@ use windlass_core::job::JobId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions, migrate};
 use windlass_servers::postgres::Server;
 
-use super::{Place, new_job, request, server};
+use super::{TestStore, new_job, request, server};
 
 const SECRET: &str = "hunter2-secret";
 
@@ -77,23 +77,23 @@ async fn a_missing_database_is_named_with_what_makes_it() {
 
 #[tokio::test]
 async fn a_user_who_may_not_create_is_told_who_may_migrate() {
-    let place = Place::on(url_of("poor", "postgres"));
+    let place = TestStore::on(url_of("poor", "postgres"));
     let error = refusal(&place.url, place.options()).await;
     assert_unusable(&error, &["permission denied", "grant", "migrate"]);
 }
 
 #[tokio::test]
 async fn a_schema_that_an_administrator_made_for_a_user_needs_no_right_to_make_schemas() {
-    let place = Place::on(url_of("poor", "postgres"));
+    let place = TestStore::on(url_of("poor", "postgres"));
     guarded().psql(&format!("CREATE SCHEMA {} AUTHORIZATION poor", place.schema)).unwrap();
     place.ready().await.enqueue(request(vec![new_job()])).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_user_without_rights_on_the_tables_is_told_which_one_it_lacks() {
-    let owner = Place::on(guarded().url());
+    let owner = TestStore::on(guarded().url());
     owner.open().await;
-    let place = Place::at(url_of("poor", "postgres"), owner.schema.clone());
+    let place = TestStore::at(url_of("poor", "postgres"), owner.schema.clone());
     let error = refusal(&place.url, PostgresOptions { migrate: false, ..place.options() }).await;
     assert_unusable(&error, &["permission denied for schema", "grant"]);
 
@@ -112,7 +112,7 @@ async fn a_user_without_rights_on_the_tables_is_told_which_one_it_lacks() {
 
 #[tokio::test]
 async fn a_schema_that_a_newer_binary_made_is_left_alone() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     place.open().await;
     place.sql("INSERT INTO windlass.schema_versions (version, name) VALUES (999, 'from the future')");
     for migrate in [true, false] {
@@ -125,7 +125,7 @@ async fn a_schema_that_a_newer_binary_made_is_left_alone() {
 
 #[tokio::test]
 async fn a_missing_schema_is_named_if_it_may_not_be_made() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let error = refusal(&place.url, PostgresOptions { migrate: false, ..place.options() }).await;
     assert_unusable(&error, &[&place.schema, "windlass migrate"]);
 }
@@ -149,9 +149,9 @@ async fn an_unknown_host_is_named() {
 
 #[tokio::test]
 async fn a_server_that_takes_no_writes_says_where_to_go() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let url = format!("{}?options=-c%20default_transaction_read_only%3Don", place.url);
-    let standby = Place::at(url, place.schema.clone());
+    let standby = TestStore::at(url, place.schema.clone());
     let error = refusal(&standby.url, standby.options()).await;
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
     assert_says(&error, &["read-only", "primary", "target_session_attrs"]);
@@ -192,7 +192,7 @@ async fn a_url_that_cannot_be_read_is_refused_without_repeating_it() {
 async fn nothing_that_is_printed_holds_a_password() {
     let url = url_of(&format!("guarded:{SECRET}"), "postgres");
     guarded().psql("GRANT CREATE ON DATABASE postgres TO guarded").unwrap();
-    let place = Place::on(url.clone());
+    let place = TestStore::on(url.clone());
     let options = PostgresOptions { listen_url: Some(url), ..place.options() };
     let printed = format!("{options:?}");
     assert!(printed.contains("listen_url") && !printed.contains(SECRET), "{printed}");

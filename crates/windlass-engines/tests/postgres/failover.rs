@@ -12,7 +12,7 @@ use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::Server;
 
 use super::workers::words::{queue, request};
-use super::{Place, claim, enqueue, eventually, make_ready, new_job, quick};
+use super::{TestStore, claim, enqueue, eventually, make_ready, new_job, quick};
 
 /// Starts a server whose commits wait for its standby.
 fn pair() -> (Server, Server) {
@@ -54,7 +54,7 @@ async fn until_more_than(acknowledged: &mut watch::Receiver<Vec<JobId>>, count: 
 #[tokio::test(flavor = "multi_thread")]
 async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_work_goes_on_by_itself() {
     let (mut first, second) = pair();
-    let place = Place::on(both(&first, &second));
+    let place = TestStore::on(both(&first, &second));
     let engine = Arc::new(place.open().await);
     make_ready(&engine).await;
     let (told, mut acknowledged) = watch::channel(Vec::new());
@@ -105,7 +105,7 @@ async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_wor
 #[tokio::test(flavor = "multi_thread")]
 async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does() {
     let (first, second) = pair();
-    let place = Place::on(both(&first, &second));
+    let place = TestStore::on(both(&first, &second));
     let periods = Periods { probe_every: Duration::from_millis(200), ..Periods::default() };
     let engine = Arc::new(place.open_with(PostgresOptions { periods, ..place.options() }).await);
     make_ready(&engine).await;
@@ -144,7 +144,7 @@ async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that
 /// The case after a standby that lagged took over, or after a backup was restored.
 #[tokio::test]
 async fn a_store_that_knows_less_than_this_process_remembers_is_worked_with_as_it_is() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let version = place.sql("SELECT version FROM windlass.catalogue");
     engine.pause(&queue(), None, None).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_store_that_knows_less_than_this_process_remembers_is_worked_with_as_i
 
 #[tokio::test]
 async fn a_lost_change_of_queues_is_not_taken_for_the_one_that_came_after_it() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, other) = (place.ready().await, place.open().await);
     let version = place.sql("SELECT version FROM windlass.catalogue");
     engine.pause(&queue(), None, None).await.unwrap();

@@ -13,7 +13,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_servers::postgres::{Options, Server};
 
-use super::{Place, WAIT_MAX, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
+use super::{TestStore, WAIT_MAX, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
 
 fn of(fairness_key: &str) -> NewJob {
     NewJob { fairness_key: Some(FairnessKey::parse(fairness_key).unwrap()), ..new_job() }
@@ -40,7 +40,7 @@ async fn succeed(engine: &PostgresEngine, claimed: Vec<Claimed>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fairness_keys_of_other_processes_are_noticed_by_the_look() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     assert_eq!(claim(&engine, 1).await, [], "from now on the engine scans this queue");
     for (fairness_key, count) in [("a", 40), ("b", 1)] {
@@ -56,7 +56,7 @@ async fn fairness_keys_of_other_processes_are_noticed_by_the_look() {
 
 #[tokio::test]
 async fn a_fairness_key_that_another_process_puts_in_gets_its_turn_while_others_have_plenty() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, other) = (place.ready().await, place.open().await);
     put(&engine, "a", 900).await;
     assert!(has(&claim(&engine, 1).await, "a"));
@@ -70,7 +70,7 @@ async fn a_fairness_key_that_another_process_puts_in_gets_its_turn_while_others_
 
 #[tokio::test]
 async fn a_queue_that_has_had_no_fairness_keys_for_long_takes_no_turns() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     put(&engine, "a", 1).await;
     enqueue(&engine, 1).await;
@@ -94,23 +94,23 @@ async fn a_queue_that_has_had_no_fairness_keys_for_long_takes_no_turns() {
 
 /// Starts a server of its own, because an old transaction keeps the dead rows of all tests. The server
 /// counts what each statement reads.
-pub(super) fn counting_server() -> (Server, Place) {
+pub(super) fn counting_server() -> (Server, TestStore) {
     let settings = vec![("shared_preload_libraries".to_owned(), "pg_stat_statements".to_owned())];
     let server = Server::start(&Options { settings, ..quick() }).unwrap();
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     place.sql("CREATE EXTENSION pg_stat_statements");
     (server, place)
 }
 
 /// Counts the pages that claims by fairness keys have read so far. Only claims count: the reads of scans
 /// depend on the time, and on a busy machine all takes longer and so is scanned more often.
-fn pages_read_by_claims(place: &Place) -> i64 {
+fn pages_read_by_claims(place: &TestStore) -> i64 {
     let text = "SELECT sum(shared_blks_hit + shared_blks_read) FROM pg_stat_statements WHERE query LIKE '-- claim_fairness_keys:%'";
     place.sql(text).parse().unwrap_or(0)
 }
 
 /// Returns what claims of `limit` jobs have read in each quarter of all jobs, under an old transaction.
-async fn read_by_quarters(place: &Place, fairness_keys: &[(&str, usize)], limit: u32) -> Vec<i64> {
+async fn read_by_quarters(place: &TestStore, fairness_keys: &[(&str, usize)], limit: u32) -> Vec<i64> {
     let engine = place.ready().await;
     let old = session(&place.direct).await;
     old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
@@ -155,7 +155,7 @@ async fn under_an_old_transaction_a_fairness_key_is_not_read_again_because_anoth
 /// The fairness key has been read far past the job, and the job is not the oldest that waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_plenty() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     put(&engine, "a", 5_000).await;
     let late = session(&place.direct).await;
@@ -180,7 +180,7 @@ async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_ple
 
 #[tokio::test]
 async fn a_claim_of_one_passes_by_hundreds_of_lines_that_another_process_has_used_up() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, other) = (place.ready().await, place.open().await);
     assert_eq!(
         claim(&engine, 1).await,
@@ -198,7 +198,7 @@ async fn a_claim_of_one_passes_by_hundreds_of_lines_that_another_process_has_use
 
 #[tokio::test]
 async fn a_process_that_knows_no_fairness_keys_claims_in_plain_order_and_leaves_no_job_behind() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     put(&engine, "a", 3).await;
     // Inserts jobs like those that were enqueued before the queue had fairness keys: they have none.

@@ -9,7 +9,7 @@ use windlass_core::job::Phase;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
 use windlass_engines::postgres::PostgresEngine;
 
-use super::{Place, claim, enqueue};
+use super::{TestStore, claim, enqueue};
 
 fn gate() -> Gate {
     Gate::named("test:gate")
@@ -32,7 +32,7 @@ async fn phase(engine: &PostgresEngine, job: &Claimed) -> Phase {
 }
 
 /// Parks jobs behind the gate, the oldest first, except for the first ten, which run.
-async fn with_a_gap_at_the_front(place: &Place) -> (PostgresEngine, Vec<Claimed>) {
+async fn with_a_gap_at_the_front(place: &TestStore) -> (PostgresEngine, Vec<Claimed>) {
     let engine = place.ready().await;
     enqueue(&engine, 260).await;
     let jobs = claim(&engine, 260).await;
@@ -42,7 +42,7 @@ async fn with_a_gap_at_the_front(place: &Place) -> (PostgresEngine, Vec<Claimed>
 
 #[tokio::test]
 async fn many_calls_release_every_job_once_and_the_last_one_says_that_it_is_the_last() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 250).await;
     park(&engine, &claim(&engine, 250).await).await;
@@ -55,7 +55,7 @@ async fn many_calls_release_every_job_once_and_the_last_one_says_that_it_is_the_
 
 #[tokio::test]
 async fn a_call_that_takes_just_what_is_left_says_that_it_is_the_last() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 200).await;
     park(&engine, &claim(&engine, 200).await).await;
@@ -65,7 +65,7 @@ async fn a_call_that_takes_just_what_is_left_says_that_it_is_the_last() {
 
 #[tokio::test]
 async fn who_comes_to_the_front_of_a_gate_that_is_being_opened_is_let_through_by_the_last_call() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, jobs) = with_a_gap_at_the_front(&place).await;
     assert_eq!(open(&engine, 100).await, (100, true));
     park(&engine, &jobs[..10]).await;
@@ -76,7 +76,7 @@ async fn who_comes_to_the_front_of_a_gate_that_is_being_opened_is_let_through_by
 
 #[tokio::test]
 async fn who_asks_for_a_few_gets_the_very_oldest_also_while_a_gate_is_being_opened() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, jobs) = with_a_gap_at_the_front(&place).await;
     assert_eq!(open(&engine, 100).await, (100, true));
     park(&engine, &jobs[..10]).await;
@@ -87,7 +87,7 @@ async fn who_asks_for_a_few_gets_the_very_oldest_also_while_a_gate_is_being_open
 /// The locked job then lies before the position from which the next call starts.
 #[tokio::test]
 async fn jobs_that_another_session_had_locked_are_released_by_a_later_call() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, jobs) = with_a_gap_at_the_front(&place).await;
     let other = super::session(&place.direct).await;
     let lock = format!(

@@ -14,7 +14,7 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::PostgresEngine;
 
 use super::locks::own_database;
-use super::{Place, claim, enqueue, new_job, request};
+use super::{TestStore, claim, enqueue, new_job, request};
 
 /// The physical place of the first row of a table.
 const FIRST_OF_ALL: &str = "(0,1)";
@@ -29,7 +29,7 @@ async fn park(engine: &PostgresEngine, claimed: &[Claimed]) -> Vec<Settled> {
 
 #[tokio::test]
 async fn rows_that_the_server_has_moved_meanwhile_are_found_by_their_numbers() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 20).await;
     let jobs = claim(&engine, 20).await;
@@ -45,7 +45,7 @@ async fn rows_that_the_server_has_moved_meanwhile_are_found_by_their_numbers() {
 /// not.
 #[tokio::test]
 async fn rows_that_no_session_has_touched_are_written_without_being_locked() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 5).await;
     let jobs = claim(&engine, 5).await;
@@ -81,7 +81,7 @@ async fn most_rows_stay_on_their_page() {
 /// The transaction that opened the gate locked and wrote the rows, and set their `xmax`.
 #[tokio::test]
 async fn what_was_behind_a_gate_is_not_passed_by_by_the_later_of_two_claims() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 200).await;
     let jobs = claim(&engine, 200).await;
@@ -96,7 +96,7 @@ async fn what_was_behind_a_gate_is_not_passed_by_by_the_later_of_two_claims() {
 
 #[tokio::test]
 async fn of_a_batch_that_goes_on_those_that_were_asked_to_stop_end_and_are_not_counted_as_waiting() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     let jobs = claim(&engine, 3).await;
@@ -114,7 +114,7 @@ async fn of_a_batch_that_goes_on_those_that_were_asked_to_stop_end_and_are_not_c
 
 #[tokio::test]
 async fn one_that_goes_on_twice_lands_once_and_says_so_both_times() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 2).await;
     let jobs = claim(&engine, 2).await;
@@ -146,7 +146,7 @@ async fn a_claim_that_was_taken_away_and_given_again_parks_nothing() {
 /// Storing progress writes a new version of the row, at another place.
 #[tokio::test]
 async fn a_job_that_has_told_of_its_progress_and_is_tried_again_keeps_what_it_told() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 2).await;
     let jobs = claim(&engine, 2).await;

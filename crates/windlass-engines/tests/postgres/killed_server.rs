@@ -6,12 +6,12 @@ use windlass_core::engine::{Admin, Engine};
 use windlass_core::worker::{Heartbeat, Liveness};
 use windlass_servers::postgres::{Options, Server};
 
-use super::{Place, WORKER, claim, enqueue};
+use super::{TestStore, WORKER, claim, enqueue};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
     let mut server = Server::start(&Options::default()).unwrap();
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     let ids = enqueue(&engine, 3).await;
     server.kill().unwrap();

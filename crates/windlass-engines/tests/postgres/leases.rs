@@ -18,7 +18,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
 use super::listening::{blind, until_listening};
-use super::{Place, WAIT_MAX, WORKER, bits, session};
+use super::{TestStore, WAIT_MAX, WORKER, bits, session};
 
 fn rescue() -> DutyName {
     DutyName::parse("rescue").unwrap()
@@ -48,7 +48,7 @@ fn write_under(lease: &LeaseFence) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_under_a_term_keeps_the_next_one_waiting_and_heartbeats_pass() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = Arc::new(place.open().await);
     place.sql("CREATE TABLE windlass.ledger (entry integer)");
     let lease = take(&engine).await;
@@ -73,7 +73,7 @@ async fn a_transaction_under_a_term_keeps_the_next_one_waiting_and_heartbeats_pa
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_transaction_under_one_term_keeps_no_process_from_other_leases() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.open().await;
     place.sql("CREATE TABLE windlass.ledger (entry integer)");
     let names = ["a", "b", "c"].map(|name| DutyName::parse(name).unwrap());
@@ -104,7 +104,7 @@ async fn a_long_transaction_under_one_term_keeps_no_process_from_other_leases() 
 
 #[tokio::test]
 async fn a_look_at_leases_that_others_hold_locks_nothing() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.open().await;
     take(&engine).await;
     let other = session(&place.direct).await;
@@ -120,7 +120,7 @@ async fn a_look_at_leases_that_others_hold_locks_nothing() {
 
 #[tokio::test]
 async fn a_renewal_is_on_disk_before_it_is_answered() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.open().await;
     let lease = take(&engine).await;
     // Records which durability the commit of each statement on the table waited for.
@@ -148,7 +148,7 @@ impl HintListener for Listener {
 
 #[tokio::test]
 async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_request_to_step_down() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let deaf = PostgresOptions { listen: false, ..place.options() };
     let (holder, person) = (place.open_with(deaf.clone()).await, place.open_with(deaf).await);
     let waits = place.open_with(PostgresOptions { periods: blind(), ..place.options() }).await;
@@ -183,7 +183,7 @@ async fn take_when_free(engine: &PostgresEngine, expiry: Duration) -> LeaseFence
 
 #[tokio::test]
 async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_expires_and_not_before() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (silent, waits) = (place.open().await, place.open().await);
     let expiry = Duration::from_millis(500);
     let old = take_when_free(&silent, expiry).await;
@@ -194,7 +194,7 @@ async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_exp
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_locks_as_a_call_may_be_about_are_taken_and_given_back_by_one_statement_each() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (one, other) = (place.open().await, place.open().await);
     let duties: Vec<_> =
         (0..DUTIES_PER_CALL_MAX).map(|n| DutyName::parse(&format!("duty-{n}")).unwrap()).collect();
@@ -243,7 +243,7 @@ async fn owners(engine: &PostgresEngine) -> Vec<(String, Option<WorkerId>)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_process_sees_which_worker_has_which_lock_of_a_duty_and_since_when() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (one, other) = (place.open().await, place.open().await);
     let before = other.leases().await.unwrap();
     assert_eq!(before.locks, []);
@@ -282,7 +282,7 @@ async fn every_process_sees_which_worker_has_which_lock_of_a_duty_and_since_when
 /// wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_has_locked_the_table_of_notes_keeps_no_process_from_a_duty() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (one, other) = (place.open().await, place.open().await);
     let repacker = session(&place.direct).await;
     let hold = format!("BEGIN; LOCK TABLE {}.duty_locks", place.schema);
@@ -303,7 +303,7 @@ async fn a_session_that_has_locked_the_table_of_notes_keeps_no_process_from_a_du
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_without_a_holder_for_long_is_forgotten_and_one_with_a_holder_is_not() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.open().await;
     lock(&engine, 1, "totals").await;
     lock(&engine, 1, "rest").await;

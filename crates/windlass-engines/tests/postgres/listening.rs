@@ -9,7 +9,7 @@ use windlass_core::engine::{Engine, Hint};
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use super::{Place, WORKER, claim, enqueue, eventually, queue, server};
+use super::{TestStore, WORKER, claim, enqueue, eventually, queue, server};
 
 /// An engine that waits for work, and an engine that enqueues jobs.
 pub(super) struct Pair {
@@ -27,7 +27,7 @@ impl Pair {
 
     /// Asserts that a notification wakes the idle engine: it finds nothing and registers as idle; a job
     /// that the other enqueues then wakes it, and it claims the job.
-    pub(super) async fn assert_wakes(&self, place: &Place) {
+    pub(super) async fn assert_wakes(&self, place: &TestStore) {
         assert!(claim(&self.waits, 10).await.is_empty());
         until_marked(place);
         self.assert_is_woken().await;
@@ -53,13 +53,13 @@ pub(super) fn blind() -> Periods {
 }
 
 /// Waits until a worker is registered as idle.
-fn until_marked(place: &Place) {
+fn until_marked(place: &TestStore) {
     eventually("it waits", || (place.count("windlass.waiting") == 1).then_some(()));
 }
 
 /// Returns the sessions that listen, by their process ids. The last statement of such a session is the
 /// `LISTEN`, or one for its own bookkeeping.
-fn listeners(place: &Place) -> Vec<String> {
+fn listeners(place: &TestStore) -> Vec<String> {
     let numbers = format!(
         "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query SIMILAR TO '(LISTEN|NOTIFY) %{}%'",
         place.schema
@@ -68,27 +68,27 @@ fn listeners(place: &Place) -> Vec<String> {
 }
 
 /// Waits until the only engine that listens does so. Returns its session.
-pub(super) fn until_listening(place: &Place) -> String {
+pub(super) fn until_listening(place: &TestStore) -> String {
     until_listening_anew(place, "none")
 }
 
 /// Waits until the engine listens in another session than before; the server may not have ended the old one
 /// yet.
-fn until_listening_anew(place: &Place, before: &str) -> String {
+fn until_listening_anew(place: &TestStore, before: &str) -> String {
     eventually("it listens", || listeners(place).into_iter().find(|session| session != before))
 }
 
 /// Waits until this session has ended.
-fn until_ended(place: &Place, session: &str) {
+fn until_ended(place: &TestStore, session: &str) {
     let there = format!("pg_stat_activity WHERE pid = {session}");
     eventually("the session has ended", || (place.count(&there) == 0).then_some(()));
 }
 
 /// Opens a pair whose first engine listens through a proxy and does everything else without it. Returns the
 /// session in which it listens, too.
-async fn listening_through_a_proxy(periods: Periods) -> (Pair, Place, Proxy, String) {
+async fn listening_through_a_proxy(periods: Periods) -> (Pair, TestStore, Proxy, String) {
     let proxy = Proxy::start(server().address()).unwrap();
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let listen_url = Some(proxy.url(&server().url()));
     let waits = place.open_with(PostgresOptions { listen_url, periods, ..place.options() }).await;
     super::make_ready(&waits).await;
@@ -99,7 +99,7 @@ async fn listening_through_a_proxy(periods: Periods) -> (Pair, Place, Proxy, Str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_leaves_is_not_sent_notifications_that_would_wake_no_worker() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let engine = place.ready().await;
     assert!(claim(&engine, 10).await.is_empty());
     until_marked(&place);

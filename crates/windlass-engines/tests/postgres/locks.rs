@@ -24,21 +24,21 @@ use windlass_servers::proxy::Proxy;
 use super::workers::Workers;
 use super::workers::surely::{at_last, settle_surely};
 use super::{
-    Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, kind, new_job, queue, request,
+    TestStore, WORKER, bits, card, claim, claim_request, enqueue, eventually, kind, new_job, queue, request,
     server, session,
 };
 
 /// Creates a place whose sessions have other settings than usual.
-pub(super) fn with_settings(settings: &str) -> Place {
-    let place = Place::on(server().url());
+pub(super) fn with_settings(settings: &str) -> TestStore {
+    let place = TestStore::on(server().url());
     let settings = settings.replace(' ', "%20").replace('=', "%3D");
-    Place { url: format!("{}?options={settings}", place.url), ..place }
+    TestStore { url: format!("{}?options={settings}", place.url), ..place }
 }
 
 /// Creates a database of its own, so that all its sessions are ours.
-pub(super) fn own_database() -> Place {
+pub(super) fn own_database() -> TestStore {
     let name = format!("own_{:016x}", fastrand::u64(..));
-    Place::on(server().create_database(&name).unwrap())
+    TestStore::on(server().create_database(&name).unwrap())
 }
 
 fn retries(claimed: Vec<windlass_core::claim::Claimed>) -> Vec<Settlement> {
@@ -57,7 +57,7 @@ pub(super) fn keyed(key: &str) -> NewJob {
 /// machine.
 pub(super) const PATIENT: &str = "-c lock_timeout=10min -c statement_timeout=10min";
 
-pub(super) fn until_waiting(place: &Place, count: u64, what: &str) {
+pub(super) fn until_waiting(place: &TestStore, count: u64, what: &str) {
     let waits =
         format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'", place.schema);
     eventually(what, || (place.count(&waits) == count).then_some(()));
@@ -91,8 +91,8 @@ async fn a_lock_on_one_job_of_a_batch_holds_up_no_other_and_makes_no_deadlock() 
 async fn a_worker_that_stands_still_inside_a_transaction_is_rescued_after_the_server_has_ended_it() {
     let proxy = Proxy::start(server().address()).unwrap();
     let place = with_settings(&format!("{PATIENT} -c idle_in_transaction_session_timeout=3s"));
-    let place = Place { url: proxy.url(&place.url), ..place };
-    let others = Place::at(place.direct.clone(), place.schema.clone()).ready().await;
+    let place = TestStore { url: proxy.url(&place.url), ..place };
+    let others = TestStore::at(place.direct.clone(), place.schema.clone()).ready().await;
     let frozen = Arc::new(place.open().await);
     let worker = WorkerId::from_random(bits());
     others.register(WorkerCard { lease: Duration::from_millis(100), ..card(worker) }).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_worker_that_stands_still_inside_a_transaction_is_rescued_after_the_se
 /// client continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_the_server_ended_for_its_silence_is_made_again() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let engine = place.ready().await;
     place.sql(
         "CREATE FUNCTION windlass.silent() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -175,7 +175,7 @@ async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_a_cancel() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gate_whose_last_job_another_session_holds_does_not_say_that_there_is_more_to_release() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let engine = place.ready().await;
     let gate = Gate::named("held");
     let ids = enqueue(&engine, 2).await;
@@ -212,7 +212,7 @@ async fn a_key_that_an_open_transaction_holds_is_waited_for_only_so_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_ended_by_the_server_and_the_next_one_works() {
     let place = with_settings("-c statement_timeout=2s");
-    Place::at(place.direct.clone(), place.schema.clone()).ready().await;
+    TestStore::at(place.direct.clone(), place.schema.clone()).ready().await;
     let engine = place.open().await;
     let other = session(&place.direct).await;
     let lock = format!("BEGIN; LOCK {}.delayed_jobs", place.schema);
@@ -322,7 +322,7 @@ async fn callers_who_give_up_early_leave_no_transaction_open_and_no_connection_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_connection_is_enough_for_every_call_even_for_many_at_once() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let engine = Arc::new(place.open_with(PostgresOptions { connections: 1, ..place.options() }).await);
     super::make_ready(&engine).await;
     let mut callers = JoinSet::new();
@@ -350,9 +350,9 @@ async fn a_server_with_too_few_connections_says_so_and_the_engine_goes_on() {
          GRANT ALL ON ALL SEQUENCES IN SCHEMA {0} TO {role}",
         place.schema
     ));
-    let poor = Place {
+    let poor = TestStore {
         url: place.url.replace("postgres@", &format!("{role}@")),
-        ..Place::at(place.direct.clone(), place.schema.clone())
+        ..TestStore::at(place.direct.clone(), place.schema.clone())
     };
     let engine = Arc::new(poor.open_with(PostgresOptions { migrate: false, ..poor.options() }).await);
     let mut callers = JoinSet::new();

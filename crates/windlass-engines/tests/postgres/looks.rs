@@ -15,16 +15,17 @@ use windlass_engines::postgres::PostgresEngine;
 use super::fairness_keys::counting_server;
 use super::waking::{far_ahead, producer, until_marked};
 use super::{
-    Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, on_a_clock, queue, request, server,
+    TestStore, WORKER, card, claim, claim_request, claimed, declare, enqueue, on_a_clock, queue, request,
+    server,
 };
 
 /// Creates a place whose owner calls a function for every row of a job that it reads. The function knows
 /// the statement that reads.
-fn watched(what_it_does: &str) -> Place {
-    let place = Place::on(server().url());
+fn watched(what_it_does: &str) -> TestStore {
+    let place = TestStore::on(server().url());
     let role = format!("owner_{}", place.schema);
     place.sql(&format!("CREATE ROLE {role} LOGIN; GRANT CREATE ON DATABASE postgres TO {role}"));
-    let place = Place { url: place.url.replace("postgres@", &format!("{role}@")), ..place };
+    let place = TestStore { url: place.url.replace("postgres@", &format!("{role}@")), ..place };
     place.sql(&format!(
         "CREATE SCHEMA {0} AUTHORIZATION {role};
          CREATE FUNCTION windlass.watch() RETURNS boolean LANGUAGE plpgsql AS
@@ -34,7 +35,7 @@ fn watched(what_it_does: &str) -> Place {
     place
 }
 
-fn watch(place: &Place) {
+fn watch(place: &TestStore) {
     place.sql(
         "ALTER TABLE windlass.delayed_jobs ENABLE ROW LEVEL SECURITY;
          ALTER TABLE windlass.delayed_jobs FORCE ROW LEVEL SECURITY;
@@ -87,7 +88,7 @@ fn another() -> TypeName {
 }
 
 /// Inserts many jobs of a type that this worker does not handle, from an hour on, a second apart.
-fn insert_others(place: &Place, count: usize) {
+fn insert_others(place: &TestStore, count: usize) {
     place.sql(&format!(
         "INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload)
          SELECT nextval('windlass.job_ids'), timestamptz '2026-01-01T01:00:00Z' + n * interval '1 second', now(), 5, 'main', 'another', '{{}}'

@@ -20,19 +20,21 @@ use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
 use super::workers::surely::{at_last, claim_surely, enqueue_surely, settle_surely};
-use super::{Place, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request};
+use super::{
+    TestStore, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request,
+};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 /// Returns options with one connection, on which only the test's own calls run.
-fn alone(place: &Place, pooled: bool) -> PostgresOptions {
+fn alone(place: &TestStore, pooled: bool) -> PostgresOptions {
     let periods = Periods { scan_every: Duration::from_secs(3600), ..Periods::default() };
     PostgresOptions { connections: 1, listen: false, pooled, periods, ..place.options() }
 }
 
 /// Opens an engine behind a proxy and makes each call once, so that its connections are open and have
 /// prepared the statements.
-async fn warm(place: &Place, pooled: bool) -> Arc<PostgresEngine> {
+async fn warm(place: &TestStore, pooled: bool) -> Arc<PostgresEngine> {
     let engine = place.open_with(alone(place, pooled)).await;
     super::make_ready(&engine).await;
     enqueue(&engine, 1).await;
@@ -96,7 +98,7 @@ async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_
     for (pooled, job) in [(false, new_job()), (true, new_job()), (false, keyed())] {
         let (place, proxy) = proxied();
         let engine = warm(&place, pooled).await;
-        let other = Place::at(place.direct.clone(), place.schema.clone()).open().await;
+        let other = TestStore::at(place.direct.clone(), place.schema.clone()).open().await;
         let sent = request(vec![job.clone(), job]);
         proxy.hold_questions(true);
         let (caller, copy) = (engine.clone(), sent.clone());
@@ -260,7 +262,7 @@ struct HeldCommits {
 }
 
 impl HeldCommits {
-    async fn of(place: &Place, table: &str) -> Self {
+    async fn of(place: &TestStore, table: &str) -> Self {
         let lock = i64::from(fastrand::u32(1..));
         place.sql(&format!(
             "CREATE FUNCTION windlass.hold() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -274,7 +276,7 @@ impl HeldCommits {
     }
 
     /// Releases the commits once one waits, and drops the answer to it.
-    async fn release_unanswered(self, place: &Place, proxy: &Proxy, happened: impl Fn() -> bool) {
+    async fn release_unanswered(self, place: &TestStore, proxy: &Proxy, happened: impl Fn() -> bool) {
         let waits = format!("pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = {}", self.lock);
         eventually("a commit waits", || (place.count(&waits) == 1).then_some(()));
         proxy.swallow_answers(true);
@@ -319,13 +321,13 @@ async fn a_retry_whose_commit_has_no_answer_counts_once() {
 }
 
 /// Opens an engine with the usual timeouts and without a proxy. It creates the schema.
-async fn patient(place: &Place) -> PostgresEngine {
-    Place::at(place.direct.clone(), place.schema.clone()).ready().await
+async fn patient(place: &TestStore) -> PostgresEngine {
+    TestStore::at(place.direct.clone(), place.schema.clone()).ready().await
 }
 
 /// Opens an engine that abandons a silent connection sooner than others, but later than a busy machine
 /// takes to answer.
-async fn impatient(place: &Place) -> Arc<PostgresEngine> {
+async fn impatient(place: &TestStore) -> Arc<PostgresEngine> {
     let soon = Duration::from_secs(3);
     let periods = Periods { answer_within: soon, heartbeat_within: soon, ..Periods::default() };
     Arc::new(place.open_with(PostgresOptions { periods, ..place.options() }).await)

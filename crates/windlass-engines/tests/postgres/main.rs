@@ -92,20 +92,20 @@ fn quick() -> Options {
 }
 
 /// Creates a schema, and a proxy in front of its server.
-fn proxied() -> (Place, Proxy) {
+fn proxied() -> (TestStore, Proxy) {
     let proxy = Proxy::start(server().address()).unwrap();
-    (Place { url: proxy.url(&server().url()), ..Place::on(server().url()) }, proxy)
+    (TestStore { url: proxy.url(&server().url()), ..TestStore::on(server().url()) }, proxy)
 }
 
 /// A schema that is not created yet.
-struct Place {
+struct TestStore {
     url: String,
     /// The URL of the same server without a proxy or pooler, for the queries of the test itself.
     direct: String,
     schema: String,
 }
 
-impl Place {
+impl TestStore {
     /// Chooses the server that all tests share.
     fn shared() -> Self {
         Self::on(windlass_servers::shared::postgres_url().expect("a PostgreSQL server"))
@@ -179,7 +179,7 @@ fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
 }
 
 /// Opens an engine whose clock stays until a test moves it.
-async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
+async fn on_a_clock(place: &TestStore) -> (PostgresEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let given: Arc<dyn Clock> = clock.clone();
     let engine = place.open_with(PostgresOptions { clock: Some(given), ..place.options() }).await;

@@ -11,7 +11,7 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
-use super::{Place, claim, enqueue, kind, new_job, queue, request};
+use super::{TestStore, claim, enqueue, kind, new_job, queue, request};
 
 /// How many ends a batch has, and the position of the rejected one.
 const BATCH: usize = 500;
@@ -28,7 +28,7 @@ fn batch(claimed: Vec<Claimed>, bad: impl Fn(Claimed) -> Settlement) -> Vec<Sett
     claimed.into_iter().enumerate().map(each).collect()
 }
 
-async fn full_batch(place: &Place) -> (windlass_engines::postgres::PostgresEngine, Vec<Claimed>) {
+async fn full_batch(place: &TestStore) -> (windlass_engines::postgres::PostgresEngine, Vec<Claimed>) {
     let engine = place.ready().await;
     enqueue(&engine, BATCH).await;
     let claimed = claim(&engine, 500).await;
@@ -38,7 +38,7 @@ async fn full_batch(place: &Place) -> (windlass_engines::postgres::PostgresEngin
 
 #[tokio::test]
 async fn a_row_that_the_store_refuses_is_given_up_and_the_other_499_are_stored() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, claimed) = full_batch(&place).await;
     place.sql("ALTER TABLE windlass.job_history ADD CHECK (output IS DISTINCT FROM 'poison')");
     let bad = claimed[BAD].job.id;
@@ -54,7 +54,7 @@ async fn a_row_that_the_store_refuses_is_given_up_and_the_other_499_are_stored()
 
 #[tokio::test]
 async fn a_nul_in_what_a_handler_wrote_spoils_nothing() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, claimed) = full_batch(&place).await;
     let bad = claimed[BAD].job.id;
     let batch = batch(claimed, |claimed| succeed(claimed, Some("a\0b")));
@@ -66,7 +66,7 @@ async fn a_nul_in_what_a_handler_wrote_spoils_nothing() {
 
 #[tokio::test]
 async fn a_nul_in_an_error_comes_back_as_it_was() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, claimed) = full_batch(&place).await;
     let bad = claimed[BAD].job.id;
     let batch = batch(claimed, |claimed| {
@@ -82,7 +82,7 @@ async fn a_nul_in_an_error_comes_back_as_it_was() {
 
 #[tokio::test]
 async fn a_result_that_is_no_text_for_the_store_is_given_up_alone() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let spec = windlass_core::job_type::TypeSpec {
         keep_result: true,
@@ -103,7 +103,7 @@ async fn a_result_that_is_no_text_for_the_store_is_given_up_alone() {
 
 #[tokio::test]
 async fn a_poisoned_retry_fails_alone_too() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, claimed) = full_batch(&place).await;
     place.sql("ALTER TABLE windlass.attempts ADD CHECK (output IS DISTINCT FROM 'poison')");
     let bad = claimed[BAD].job.id;
@@ -124,7 +124,7 @@ async fn a_poisoned_retry_fails_alone_too() {
 
 #[tokio::test]
 async fn what_can_be_stored_nowhere_is_refused_by_itself_and_the_others_are_stored() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, claimed) = full_batch(&place).await;
     let bad = claimed[BAD].job.id;
     place.sql(&format!(
@@ -144,7 +144,7 @@ async fn what_can_be_stored_nowhere_is_refused_by_itself_and_the_others_are_stor
 
 #[tokio::test]
 async fn a_trigger_of_the_user_that_refuses_one_row_does_not_keep_the_others() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, claimed) = full_batch(&place).await;
     let bad = claimed[BAD].job.id;
     place.sql(&format!(
@@ -176,7 +176,7 @@ fn judged(answers: &[EnqueueAnswer]) -> (Vec<usize>, usize) {
 
 #[tokio::test]
 async fn a_new_job_that_the_store_refuses_is_refused_alone() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     place.sql(NO_TWELVE);
     let request = request((0..BATCH).map(numbered).collect());
@@ -188,7 +188,7 @@ async fn a_new_job_that_the_store_refuses_is_refused_alone() {
 
 #[tokio::test]
 async fn a_new_job_with_a_key_that_the_store_refuses_is_refused_alone_and_leaves_its_key() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     place.sql(NO_TWELVE);
     let keyed = |n: usize| NewJob {
@@ -202,7 +202,7 @@ async fn a_new_job_with_a_key_that_the_store_refuses_is_refused_alone_and_leaves
 
 #[tokio::test]
 async fn while_no_notification_can_be_sent_retries_fail_and_are_not_given_up() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     let claimed = claim(&engine, 3).await;

@@ -13,21 +13,21 @@ use windlass_servers::{pgbouncer, postgres};
 
 use super::listening::{Pair, blind, until_listening};
 use super::workers::Workers;
-use super::{Place, claim, enqueue, make_ready, server};
+use super::{TestStore, claim, enqueue, make_ready, server};
 
 /// Creates a database behind a pooler that has at most this number of connections to it.
-fn behind_a_pooler(pool_size: u32) -> (Place, pgbouncer::Server) {
+fn behind_a_pooler(pool_size: u32) -> (TestStore, pgbouncer::Server) {
     let database = server().create_database(&format!("pooled_{:016x}", fastrand::u64(..))).unwrap();
     let options = pgbouncer::Options { pool_size, ..pgbouncer::Options::default() };
     let pooler = pgbouncer::Server::start(&database, &options).unwrap();
-    (Place { url: pooler.url(), ..Place::on(database) }, pooler)
+    (TestStore { url: pooler.url(), ..TestStore::on(database) }, pooler)
 }
 
-fn pooled(place: &Place) -> PostgresOptions {
+fn pooled(place: &TestStore) -> PostgresOptions {
     PostgresOptions { pooled: true, ..place.options() }
 }
 
-async fn ready(place: &Place, options: PostgresOptions) -> PostgresEngine {
+async fn ready(place: &TestStore, options: PostgresOptions) -> PostgresEngine {
     let engine = place.open_with(options).await;
     make_ready(&engine).await;
     engine

@@ -3,12 +3,12 @@
 use windlass_servers::postgres::{Options, Server};
 
 use super::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
-use super::{Place, enqueue};
+use super::{TestStore, enqueue};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rollups_and_what_was_not_rolled_up_outlive_the_death_of_the_server() {
     let mut server = Server::start(&Options::default()).unwrap();
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     roll_up_all(&engine).await;
@@ -26,7 +26,7 @@ async fn rollups_and_what_was_not_rolled_up_outlive_the_death_of_the_server() {
 #[tokio::test]
 async fn a_damaged_minute_is_told_and_begins_anew() {
     for what in ["waits = 'b'", "runs = ''", "waits = 'a1,'"] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         keep_two(&engine).await;
         place.sql(&format!("UPDATE windlass.job_rollups SET {what} WHERE minute = 100"));
@@ -36,7 +36,7 @@ async fn a_damaged_minute_is_told_and_begins_anew() {
 
 #[tokio::test]
 async fn a_watermark_that_was_deleted_is_made_anew() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     place.sql("DELETE FROM windlass.rollup_watermark");

@@ -13,11 +13,11 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::{Heartbeat, Liveness};
 
-use super::{Place, WORKER, claim_request, claimed, enqueue, queue, request};
+use super::{TestStore, WORKER, claim_request, claimed, enqueue, queue, request};
 
 #[tokio::test]
 async fn a_duty_that_fails_keeps_none_of_the_others_undone_and_is_told() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     place.sql(
@@ -34,7 +34,7 @@ async fn a_duty_that_fails_keeps_none_of_the_others_undone_and_is_told() {
 
 #[tokio::test]
 async fn one_sweep_follows_many_changes_and_frees_many_keys() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     place.sql(
         "INSERT INTO windlass.count_deltas (job_type, queue, enqueued)
@@ -50,7 +50,7 @@ async fn one_sweep_follows_many_changes_and_frees_many_keys() {
 
 #[tokio::test]
 async fn a_sweep_looks_for_jobs_without_a_handler_only_of_types_that_have_some_waiting() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let name = TypeName::parse("unhandled").unwrap();
     let types = vec![TypeSpec::new(name.clone(), queue())];
@@ -68,7 +68,7 @@ async fn a_sweep_looks_for_jobs_without_a_handler_only_of_types_that_have_some_w
 
 #[tokio::test]
 async fn a_heartbeat_is_stored_even_if_it_cannot_learn_what_was_asked_to_stop() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     place.sql("ALTER TABLE windlass.delayed_jobs RENAME COLUMN cancel_requested TO lost");
     let beat = engine
@@ -102,7 +102,7 @@ SELECT n, now(), now(), '00000000-0000-0000-0000-00000000feed', 1, 'failed' FROM
 
 #[tokio::test]
 async fn days_of_the_history_that_are_over_go_with_their_attempts() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     place.sql(OLD_DAYS);
     let drop_one = "SELECT more FROM windlass.drop_partitions(now())";
@@ -115,7 +115,7 @@ async fn days_of_the_history_that_are_over_go_with_their_attempts() {
 
 #[tokio::test]
 async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_pruned() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     place.sql(
         "CREATE OR REPLACE FUNCTION windlass.drop_partitions(present timestamptz, OUT dropped bigint, OUT more boolean)
@@ -129,7 +129,7 @@ async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_pruned() {
 
 #[tokio::test]
 async fn what_is_kept_for_long_lies_in_months_and_not_in_the_default_part() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let name = |text: &str| TypeName::parse(text).unwrap();
     let spec = |text, retention_days| TypeSpec { retention_days, ..TypeSpec::new(name(text), queue()) };

@@ -11,7 +11,7 @@ use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
-use super::{Place, claim, declare, enqueue, new_job, request};
+use super::{TestStore, claim, declare, enqueue, new_job, request};
 
 /// The columns of a job that has not ended.
 const COLUMNS: &str = "id, queue, job_type, priority, payload, scheduled_at, locked_at, locked_by, attempts, max_attempts, \
@@ -23,7 +23,7 @@ const STEADY: &str = "queue, job_type, priority, payload->>'n', attempts, max_at
 
 #[tokio::test]
 async fn a_job_can_be_read_in_its_table_by_the_names_of_its_columns() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let new = NewJob { payload: Payload::parse(r#"{"n": 7}"#).unwrap(), ..new_job() };
     engine.enqueue(request(vec![new])).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_job_can_be_read_in_its_table_by_the_names_of_its_columns() {
 
 #[tokio::test]
 async fn jobs_whose_rows_were_written_since_their_claim_are_settled_beside_the_others() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 4).await;
     let claimed = claim(&engine, 4).await;
@@ -62,7 +62,7 @@ async fn jobs_whose_rows_were_written_since_their_claim_are_settled_beside_the_o
 
 #[tokio::test]
 async fn a_stale_token_ends_nothing_at_the_place_where_its_row_lay() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 2).await;
     let mut claimed = claim(&engine, 2).await;
@@ -79,7 +79,7 @@ async fn a_stale_token_ends_nothing_at_the_place_where_its_row_lay() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_engines_that_put_in_one_key_at_once_one_makes_the_job() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let mut engines = Vec::new();
     for _ in 0..6 {
         engines.push(std::sync::Arc::new(place.open().await));
@@ -104,7 +104,7 @@ async fn of_many_engines_that_put_in_one_key_at_once_one_makes_the_job() {
 #[tokio::test]
 async fn of_a_request_with_several_priorities_those_of_one_lie_together_and_numbers_are_in_the_order_of_the_request()
  {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let in_turn = (0..90).flat_map(|_| Priority::all());
     let jobs: Vec<_> = in_turn.map(|priority| NewJob { priority: Some(priority), ..new_job() }).collect();

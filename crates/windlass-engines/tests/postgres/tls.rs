@@ -9,7 +9,7 @@ use windlass_core::engine::{Engine, Hint, HintListener};
 use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions, migrate};
 use windlass_servers::postgres::{Options, Server};
 
-use super::{Place, WAIT_MAX, claim, enqueue, eventually, make_ready, quick, request};
+use super::{TestStore, WAIT_MAX, claim, enqueue, eventually, make_ready, quick, request};
 
 /// Starts a server with TLS, which accepts `secured` only with TLS and `badged` only with a client
 /// certificate.
@@ -76,7 +76,7 @@ impl HintListener for Listener {
 
 #[tokio::test]
 async fn work_heartbeats_listening_and_migrations_are_protected_where_the_server_is_who_it_says() {
-    let place = Place::on(secure_url(&format!("sslmode=verify-full&sslrootcert={}", authority())));
+    let place = TestStore::on(secure_url(&format!("sslmode=verify-full&sslrootcert={}", authority())));
     migrate::apply(&place.url, &place.options()).await.unwrap();
     let engine = place.open().await;
     make_ready(&engine).await;
@@ -189,7 +189,7 @@ async fn a_certificate_that_signs_for_itself_is_trusted_if_it_is_the_one_that_wa
 async fn a_socket_needs_no_tls_whatever_is_asked_for() {
     let url = format!("{}?sslmode=verify-full", secure_server().socket_url());
     assert!(!is_protected(&url).await);
-    let place = Place::on(url);
+    let place = TestStore::on(url);
     let engine = place.open().await;
     super::declare(&engine).await;
     engine.enqueue(request(vec![super::new_job()])).await.unwrap();

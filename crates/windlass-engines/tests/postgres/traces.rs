@@ -12,7 +12,7 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::PostgresEngine;
 
 use super::workers::words::{claim_request, declaration, kind, queue, request};
-use super::{Place, WORKER, claimed};
+use super::{TestStore, WORKER, claimed};
 
 fn forgetful() -> TypeName {
     TypeName::parse("forgetful").unwrap()
@@ -28,7 +28,7 @@ fn job() -> NewJob {
 }
 
 /// Opens an engine that has seen that jobs leave no history.
-async fn used_to_traces(place: &Place) -> PostgresEngine {
+async fn used_to_traces(place: &TestStore) -> PostgresEngine {
     let engine = place.ready().await;
     engine.declare(without_history()).await.unwrap();
     for _ in 0..2 {
@@ -57,7 +57,7 @@ async fn succeed_all(engine: &PostgresEngine, count: u32) -> Vec<Settled> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ends_without_a_history_do_not_even_look_at_the_history() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = used_to_traces(&place).await;
     engine.enqueue(request(vec![job(), job()])).await.unwrap();
     place.sql("ALTER TABLE windlass.job_history RENAME TO somewhere_else");
@@ -66,7 +66,7 @@ async fn ends_without_a_history_do_not_even_look_at_the_history() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ends_of_another_kind_among_those_without_a_history_come_to_nothing_less() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = used_to_traces(&place).await;
     let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("a").unwrap())), ..job() };
     let answers = engine.enqueue(request(vec![job(), keyed.clone(), super::new_job(), job()])).await.unwrap();
@@ -87,7 +87,7 @@ async fn ends_of_another_kind_among_those_without_a_history_come_to_nothing_less
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_another_process_switched_on_is_kept_from_then_on() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = used_to_traces(&place).await;
     let id = engine.enqueue(request(vec![job()])).await.unwrap()[0].job().unwrap();
     let batch = ends(&engine, 1).await;
@@ -100,7 +100,7 @@ async fn a_history_that_another_process_switched_on_is_kept_from_then_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_attempts_of_a_job_without_a_history_go_with_it() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = used_to_traces(&place).await;
     engine.enqueue(request(vec![job()])).await.unwrap();
     let failed = claim(&engine, 1).await.remove(0);
@@ -115,7 +115,7 @@ async fn the_attempts_of_a_job_without_a_history_go_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_was_lost_leaves_no_trace_and_ends_nothing() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = used_to_traces(&place).await;
     engine.enqueue(request(vec![job()])).await.unwrap();
     let batch = ends(&engine, 1).await;

@@ -21,7 +21,7 @@ use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
 use super::listening::blind;
 use super::{
-    Place, WAIT_MAX, WORKER, card, claim, claim_request, claimed, declare, enqueue, eventually, new_job,
+    TestStore, WAIT_MAX, WORKER, card, claim, claim_request, claimed, declare, enqueue, eventually, new_job,
     queue, request, server, session,
 };
 
@@ -36,7 +36,7 @@ struct Spy {
 }
 
 impl Spy {
-    async fn on(place: &Place, channels: impl IntoIterator<Item = &String>) -> Self {
+    async fn on(place: &TestStore, channels: impl IntoIterator<Item = &String>) -> Self {
         let (client, mut connection) = tokio_postgres::connect(&place.direct, NoTls).await.unwrap();
         let (sender, notifications) = unbounded_channel();
         tokio::spawn(async move {
@@ -76,7 +76,7 @@ impl Spy {
 
 /// Returns the channel of each listening engine of a schema. The last statement of a listening session
 /// names it.
-fn channels_of(place: &Place, engines: usize) -> BTreeSet<String> {
+fn channels_of(place: &TestStore, engines: usize) -> BTreeSet<String> {
     let said = format!(
         "SELECT substring(query FROM 'LISTEN (wl_{0}_[0-9a-f]+)') FROM pg_stat_activity
          WHERE state = 'idle' AND query LIKE 'LISTEN wl_{0};%'",
@@ -89,7 +89,7 @@ fn channels_of(place: &Place, engines: usize) -> BTreeSet<String> {
 }
 
 /// Opens engines that do not poll, by the channels on which they are woken.
-async fn waiters(place: &Place, count: usize) -> BTreeMap<String, PostgresEngine> {
+async fn waiters(place: &TestStore, count: usize) -> BTreeMap<String, PostgresEngine> {
     let mut waiters = BTreeMap::new();
     for n in 0..count {
         let engine = place.open_with(PostgresOptions { periods: blind(), ..place.options() }).await;
@@ -103,18 +103,18 @@ async fn waiters(place: &Place, count: usize) -> BTreeMap<String, PostgresEngine
 }
 
 /// Opens an engine that waits, and returns its channel and a spy on it.
-async fn one_waiter(place: &Place) -> (PostgresEngine, String, Spy) {
+async fn one_waiter(place: &TestStore) -> (PostgresEngine, String, Spy) {
     let (channel, engine) = waiters(place, 1).await.pop_first().unwrap();
     let spy = Spy::on(place, [&channel]).await;
     (engine, channel, spy)
 }
 
 /// Opens an engine that enqueues jobs, and neither waits nor listens.
-pub(super) async fn producer(place: &Place) -> PostgresEngine {
+pub(super) async fn producer(place: &TestStore) -> PostgresEngine {
     place.open_with(PostgresOptions { listen: false, ..place.options() }).await
 }
 
-pub(super) fn until_marked(place: &Place, count: u64) {
+pub(super) fn until_marked(place: &TestStore, count: u64) {
     eventually("they wait", || (place.count("windlass.waiting") == count).then_some(()));
 }
 
@@ -131,13 +131,13 @@ async fn declare_more(engine: &PostgresEngine) -> (QueueName, TypeName, TypeName
     (side, aside, other)
 }
 
-fn put(place: &Place, job_type: &str) {
+fn put(place: &TestStore, job_type: &str) {
     place.sql(&format!("SELECT windlass.enqueue('{job_type}')"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_notifies_no_worker_until_one_of_its_queue_says_that_it_waits() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let (waits, channel, mut spy) = one_waiter(&place).await;
     let producer = producer(&place).await;
     // A full claim does not register the worker as idle.
@@ -161,7 +161,7 @@ async fn an_enqueue_notifies_no_worker_until_one_of_its_queue_says_that_it_waits
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_not_notified_of_queues_and_types_that_it_does_not_wait_for() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let (waits, channel, mut spy) = one_waiter(&place).await;
     let (side, aside, other) = declare_more(&waits).await;
     assert!(claim(&waits, 5).await.is_empty());
@@ -181,7 +181,7 @@ async fn a_worker_is_not_notified_of_queues_and_types_that_it_does_not_wait_for(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_wakes_itself_by_its_own_enqueue_sends_no_notification() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let (waits, _, mut spy) = one_waiter(&place).await;
     assert!(claim(&waits, 5).await.is_empty());
     until_marked(&place, 1);
@@ -191,7 +191,7 @@ async fn a_process_that_wakes_itself_by_its_own_enqueue_sends_no_notification() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_rolled_back_wakes_no_worker() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let (waits, _, mut spy) = one_waiter(&place).await;
     assert!(claim(&waits, 5).await.is_empty());
     until_marked(&place, 1);
@@ -202,7 +202,7 @@ async fn a_job_that_is_rolled_back_wakes_no_worker() {
 /// The idle workers are read at commit: a worker may become idle while the transaction is still open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_says_that_it_waits_between_an_enqueue_and_its_commit_is_woken_by_the_commit() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let (waits, channel, mut spy) = one_waiter(&place).await;
     let user = session(&place.direct).await;
     user.batch_execute(&format!("BEGIN; SELECT {}.enqueue('work')", place.schema)).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_worker_that_says_that_it_waits_between_an_enqueue_and_its_commit_is_w
 /// The last gap: the commit has read the idle workers and is not done yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_says_that_it_waits_too_late_for_a_commit_under_way_looks_again_by_itself() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let scans_after_idle = (1..30).map(Duration::from_secs).collect();
     let periods = Periods { scans_after_idle, ..blind() };
     let waits = place.open_with(PostgresOptions { periods, ..place.options() }).await;
@@ -243,7 +243,7 @@ async fn a_worker_that_says_that_it_waits_too_late_for_a_commit_under_way_looks_
 
 /// Blocks commits from now on after they have read the idle workers, until the returned session ends its
 /// transaction. Triggers of a row run in the order of their names.
-async fn block_commits(place: &Place) -> Client {
+async fn block_commits(place: &TestStore) -> Client {
     place.sql(
         "CREATE FUNCTION windlass.stop() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN PERFORM 1 FROM windlass.gate FOR SHARE; RETURN NULL; END $$;
@@ -257,7 +257,7 @@ async fn block_commits(place: &Place) -> Client {
     gate
 }
 
-fn until_blocked(place: &Place) {
+fn until_blocked(place: &TestStore) {
     let blocked =
         format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.%'", place.schema);
     eventually("the commit is blocked", || (place.count(&blocked) == 1).then_some(()));
@@ -274,7 +274,7 @@ async fn woken(spy: &mut Spy, waiters: &BTreeMap<String, PostgresEngine>) -> Str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_who_wait_one_is_woken() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let waiters = waiters(&place, 3).await;
     for engine in waiters.values() {
         assert!(claim(engine, 1).await.is_empty());
@@ -295,7 +295,7 @@ async fn of_several_who_wait_one_is_woken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_was_woken_wakes_the_next_as_long_as_there_is_more_than_it_takes() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let waiters = waiters(&place, 4).await;
     for engine in waiters.values() {
         assert!(claim(engine, 1).await.is_empty());
@@ -317,7 +317,7 @@ async fn who_was_woken_wakes_the_next_as_long_as_there_is_more_than_it_takes() {
 
 /// Opens an engine that does not poll, whose claims have read far past this moment, and which waits for
 /// more jobs.
-pub(super) async fn far_ahead(place: &Place) -> (PostgresEngine, Arc<HintLog>) {
+pub(super) async fn far_ahead(place: &TestStore) -> (PostgresEngine, Arc<HintLog>) {
     let waits = waiters(place, 1).await.pop_first().unwrap().1;
     for _ in 0..3 {
         enqueue(&waits, 500).await;
@@ -332,7 +332,7 @@ pub(super) async fn far_ahead(place: &Place) -> (PostgresEngine, Arc<HintLog>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_enqueued_long_before_its_commit_is_claimed_by_the_worker_that_the_commit_wakes() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     declare(&place.open().await).await;
     let open = session(&place.direct).await;
     open.batch_execute(&format!("BEGIN; SELECT {}.enqueue('work')", place.schema)).await.unwrap();
@@ -344,7 +344,7 @@ async fn what_was_enqueued_long_before_its_commit_is_claimed_by_the_worker_that_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_due_since_long_ago_is_claimed_by_the_worker_that_its_enqueue_wakes() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let (waits, hints) = far_ahead(&place).await;
     place.sql("SELECT windlass.enqueue('work', run_at => now() - interval '1 hour')");
     hints.wait_for(&Hint::Queue(queue()));
@@ -356,7 +356,7 @@ async fn what_is_due_since_long_ago_is_claimed_by_the_worker_that_its_enqueue_wa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_process_gives_back_is_claimed_by_the_worker_that_it_wakes() {
-    let place = Place::on(server().url());
+    let place = TestStore::on(server().url());
     let other = producer(&place).await;
     declare(&other).await;
     let elsewhere = WorkerId::from_random(0xb0b);

@@ -18,7 +18,7 @@ use windlass_core::priority::Priority;
 use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
+use crate::place::{TestStore, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
 use crate::words;
 
 /// The number of jobs that one worker holds.
@@ -112,7 +112,7 @@ fn assert_in_steps(url: &str, what: &str, rows: usize) {
     assert!(in_each <= BATCH * COMMANDS_A_JOB_MAX, "{what}: {in_each} commands in a script");
 }
 
-async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+async fn on_a_clock(place: &TestStore) -> (RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
     (engine, clock)
@@ -140,7 +140,7 @@ async fn ready(engine: &RedisEngine) -> u64 {
 async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_step() {
     let server = server(&[("appendonly", "no")]);
     let url = server.url();
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let (engine, clock) = on_a_clock(&place).await;
     calls(&url);
     let watch = Watch::start(&url);
@@ -215,7 +215,7 @@ async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_s
 async fn jobs_for_instants_in_the_past_are_looked_through_with_few_commands() {
     let server = server(&[]);
     let url = server.url();
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let (engine, clock) = on_a_clock(&place).await;
     let day = Duration::from_secs(24 * 60 * 60);
     for priority in Priority::all() {
@@ -236,7 +236,7 @@ async fn what_waited_for_a_handler_is_let_through_step_by_step() {
     const WAITING: usize = 20_000;
     let server = server(&[("appendonly", "no")]);
     let url = server.url();
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.open_with(place.options()).await;
     engine.declare(crate::place::declaration()).await.unwrap();
     let other = WorkerCard { types: vec![TypeName::parse("other").unwrap()], ..card(SECOND) };
@@ -266,7 +266,7 @@ async fn what_waited_for_a_handler_is_let_through_step_by_step() {
 async fn a_worker_that_ended_while_it_gave_its_jobs_back_costs_them_nothing() {
     const NAME: &str = "0123456789abcdef";
     let worker = WorkerId::from_bytes(NAME.as_bytes().try_into().unwrap());
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     engine.register(card(worker)).await.unwrap();
     let ids = enqueue(&engine, 1).await;
@@ -285,7 +285,7 @@ async fn a_worker_that_ended_while_it_gave_its_jobs_back_costs_them_nothing() {
 
 #[tokio::test]
 async fn engines_that_went_away_are_not_listed_for_ever() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let waiters = place.key("waiters:main");
     for first in (0..5_000).step_by(500) {
@@ -304,7 +304,7 @@ async fn engines_that_went_away_are_not_listed_for_ever() {
 
 #[tokio::test]
 async fn graves_whose_jobs_are_not_yet_rescued_do_not_keep_others_from_being_forgotten() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let holds: Vec<_> = (10..15).map(WorkerId::from_random).collect();
     for worker in &holds {

@@ -12,7 +12,7 @@ use windlass_engines::redis::{Grade, RedisEngine, RedisOptions};
 use windlass_servers::redis::Server;
 
 use crate::place::{
-    Place, ask, card, claim, claim_request, claimed, declaration, enqueue, request, server, success,
+    TestStore, ask, card, claim, claim_request, claimed, declaration, enqueue, request, server, success,
 };
 use crate::waking::until_listening;
 
@@ -58,7 +58,7 @@ async fn the_engine_works_on_a_cluster_whichever_server_it_asks_first() {
     let nodes = tokio::task::block_in_place(cluster);
     for node in &nodes {
         for _ in 0..3 {
-            let place = Place::on(node.url());
+            let place = TestStore::on(node.url());
             let engine = place.ready().await;
             let ids = enqueue(&engine, 10).await;
             let jobs = claim(&engine, 10).await;
@@ -71,15 +71,15 @@ async fn the_engine_works_on_a_cluster_whichever_server_it_asks_first() {
 }
 
 /// Returns which of the servers has the slot of a namespace.
-fn server_of(place: &Place, nodes: &[Server]) -> usize {
+fn server_of(place: &TestStore, nodes: &[Server]) -> usize {
     let slot: usize = ask(&nodes[0].url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
     (0..3).find(|n| slot < (n + 1) * SLOTS / 3).expect("every slot has a server")
 }
 
 /// Creates a namespace that lies on this server, reached by way of all three.
-fn place_on(server: usize, nodes: &[Server]) -> Place {
+fn place_on(server: usize, nodes: &[Server]) -> TestStore {
     let hosts: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
-    let places = std::iter::repeat_with(|| Place::on(format!("redis://{}", hosts.join(","))));
+    let places = std::iter::repeat_with(|| TestStore::on(format!("redis://{}", hosts.join(","))));
     let mut places = places.take(1_000);
     places.find(|place| server_of(place, nodes) == server).expect("names fall on all servers")
 }
@@ -139,7 +139,7 @@ async fn another_server_of_the_cluster_goes_away_and_comes_back_and_jobs_go_on()
 }
 
 /// Opens an engine with a worker that waits for jobs.
-async fn waiting(place: &Place, number: u128) -> RedisEngine {
+async fn waiting(place: &TestStore, number: u128) -> RedisEngine {
     let (engine, worker) = (place.open_with(place.options()).await, WorkerId::from_random(number));
     engine.declare(declaration()).await.unwrap();
     engine.register(card(worker)).await.unwrap();
@@ -151,7 +151,7 @@ async fn waiting(place: &Place, number: u128) -> RedisEngine {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_engine_is_woken_on_a_cluster_and_the_others_wait_on_whichever_server_they_asked_first() {
     let nodes = tokio::task::block_in_place(cluster);
-    let mut places = std::iter::repeat_with(|| Place::on(nodes[0].url())).take(1_000);
+    let mut places = std::iter::repeat_with(|| TestStore::on(nodes[0].url())).take(1_000);
     let place = places.find(|place| server_of(place, &nodes) == 1).expect("names fall on all servers");
     let _engines = [waiting(&place, 1).await, waiting(&place, 2).await];
     // A server counts only the listeners that are connected to it, and takes the others for gone.
@@ -163,7 +163,7 @@ async fn one_engine_is_woken_on_a_cluster_and_the_others_wait_on_whichever_serve
 }
 
 /// Moves a namespace from one server of a cluster to another, like an operator who rebalances slots.
-fn move_namespace(place: &Place, from: &Server, to: &Server, nodes: &[Server]) {
+fn move_namespace(place: &TestStore, from: &Server, to: &Server, nodes: &[Server]) {
     let slot: usize = ask(&from.url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
     let slot = slot.to_string();
     let id_of = |node: &Server| ask::<String>(&node.url(), &["CLUSTER", "MYID"]);
@@ -200,7 +200,7 @@ async fn who_listens_follows_a_namespace_that_is_moved_to_another_server_of_the_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_up_tells_the_state_of_the_cluster() {
     let mut nodes = tokio::task::block_in_place(cluster);
-    let place = Place::on(nodes[0].url());
+    let place = TestStore::on(nodes[0].url());
     let grade = async |what: &str| {
         let findings = RedisEngine::examine(&place.url, place.options()).await.unwrap();
         findings.into_iter().find(|finding| finding.about == what).expect("the topic is checked").grade

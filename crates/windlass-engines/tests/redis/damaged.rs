@@ -20,7 +20,7 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
 use crate::place::{
-    Place, WORKER, ask, card, claim, claim_request, claimed, declaration, enqueue, kind, queue, request,
+    TestStore, WORKER, ask, card, claim, claim_request, claimed, declaration, enqueue, kind, queue, request,
     success,
 };
 
@@ -36,14 +36,14 @@ const NO_STATES: [&str; 7] = [
     "w~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~",
 ];
 
-fn write(place: &Place, hash: &str, id: JobId, text: &str) {
+fn write(place: &TestStore, hash: &str, id: JobId, text: &str) {
     let id = format!("{:014}", id.0);
     let hash = place.key(&format!("{hash}:{}", &id[..9]));
     assert_eq!(ask::<i64>(&place.url, &["HSET", &hash, &id, text]), 0, "there was something to damage");
 }
 
 /// Opens an engine whose clock stays until a test moves it.
-async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+async fn on_a_clock(place: &TestStore) -> (RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
     (engine, clock)
@@ -63,7 +63,7 @@ async fn claimed_ids(engine: &RedisEngine) -> Vec<JobId> {
 #[tokio::test]
 async fn a_job_whose_state_cannot_be_read_is_given_up_and_the_others_are_claimed() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         write(&place, "state", ids[1], what);
@@ -78,7 +78,7 @@ async fn a_job_whose_state_cannot_be_read_is_given_up_and_the_others_are_claimed
 #[tokio::test]
 async fn a_job_whose_body_cannot_be_read_is_given_up_and_the_others_are_claimed() {
     for what in ["", "x", "\n{\n{}", "\n[1]\n{}"] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         write(&place, "body", ids[1], what);
@@ -90,7 +90,7 @@ async fn a_job_whose_body_cannot_be_read_is_given_up_and_the_others_are_claimed(
 #[tokio::test]
 async fn a_purge_gives_up_what_it_cannot_read_and_cancels_the_others() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         write(&place, "state", ids[1], what);
@@ -103,7 +103,7 @@ async fn a_purge_gives_up_what_it_cannot_read_and_cancels_the_others() {
 #[tokio::test]
 async fn a_sweep_gives_up_what_it_cannot_read_and_parks_the_others() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.open_with(place.options()).await;
         engine.declare(declaration()).await.unwrap();
         let other = TypeName::parse("other").unwrap();
@@ -121,7 +121,7 @@ async fn a_sweep_gives_up_what_it_cannot_read_and_parks_the_others() {
 #[tokio::test]
 async fn what_cannot_be_read_does_not_keep_others_from_expiring() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let (engine, clock) = on_a_clock(&place).await;
         let expires = Some(When::In(Duration::from_secs(5)));
         let fleeting = NewJob { expires, ..NewJob::new(kind(), Payload::default()) };
@@ -140,7 +140,7 @@ async fn what_cannot_be_read_does_not_keep_others_from_expiring() {
 #[tokio::test]
 async fn a_prune_deletes_what_it_cannot_read_like_everything_that_is_old() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let (engine, clock) = on_a_clock(&place).await;
         let ids = enqueue(&engine, 3).await;
         let ends = claim(&engine, 3).await.into_iter().map(success).collect();
@@ -157,7 +157,7 @@ async fn a_prune_deletes_what_it_cannot_read_like_everything_that_is_old() {
 #[tokio::test]
 async fn what_cannot_be_read_does_not_keep_others_behind_a_gate() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         let gate = Gate::named("breaker:shop");
@@ -175,7 +175,7 @@ async fn what_cannot_be_read_does_not_keep_others_behind_a_gate() {
 #[tokio::test]
 async fn what_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let ids = enqueue(&engine, 3).await;
         let ends = claim(&engine, 3).await.into_iter().map(success).collect();
@@ -190,7 +190,7 @@ async fn what_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others() {
 #[tokio::test]
 async fn a_rescue_gives_up_what_it_cannot_read_and_takes_the_others_back() {
     for what in NO_STATES {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let (engine, clock) = on_a_clock(&place).await;
         let ids = enqueue(&engine, 3).await;
         claim(&engine, 3).await;
@@ -208,7 +208,7 @@ async fn a_worker_whose_row_is_damaged_is_seen_all_the_same_and_its_jobs_are_tak
     const NAME: &str = "0123456789abcdef";
     let victim = WorkerId::from_bytes(NAME.as_bytes().try_into().unwrap());
     for field in ["card", "since", "beats", "last_heartbeat", "expires"] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let (engine, clock) = on_a_clock(&place).await;
         engine.register(card(victim)).await.unwrap();
         let ids = enqueue(&engine, 1).await;
@@ -227,7 +227,7 @@ async fn a_worker_whose_row_is_damaged_is_seen_all_the_same_and_its_jobs_are_tak
 
 #[tokio::test]
 async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let ids = enqueue(&place.ready().await, 1).await;
     ask::<i64>(&place.url, &["HSET", &place.key("queues"), "main", "{"]);
     ask::<i64>(&place.url, &["HSET", &place.key("types"), "work", "1 {"]);
@@ -241,7 +241,7 @@ async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed()
 
 #[tokio::test]
 async fn a_count_that_is_none_starts_over() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     ask::<i64>(&place.url, &["HSET", &place.key("counts"), "1:enqueued", "many"]);
     let ids = enqueue(&engine, 2).await;
@@ -252,7 +252,7 @@ async fn a_count_that_is_none_starts_over() {
 
 #[tokio::test]
 async fn a_dead_letter_of_a_damaged_job_is_listed_and_can_be_discarded() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let ids = enqueue(&engine, 1).await;
     write(&place, "state", ids[0], "x");
@@ -266,7 +266,7 @@ async fn a_dead_letter_of_a_damaged_job_is_listed_and_can_be_discarded() {
 
 #[tokio::test]
 async fn a_script_that_stops_half_way_leaves_open_what_happened() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     // The key of the receipts has a value of another type: jobs are written before the receipts.
     ask::<()>(&place.url, &["SET", &place.key("answers"), "x"]);
@@ -276,7 +276,7 @@ async fn a_script_that_stops_half_way_leaves_open_what_happened() {
 
 #[tokio::test]
 async fn the_numbers_of_what_a_script_stored_before_it_stopped_are_not_given_again() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let first = enqueue(&engine, 1).await[0];
     let lanes: Vec<String> = ask(&place.url, &["KEYS", &place.key("ready*")]);
@@ -291,7 +291,7 @@ async fn the_numbers_of_what_a_script_stored_before_it_stopped_are_not_given_aga
 
 #[tokio::test]
 async fn a_receipt_that_cannot_be_read_leaves_the_answer_unknown_and_makes_no_second_job() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     for what in ["nonsense", "n1+0", "n9223372036854775807+9", "n1+9223372036854775807"] {
         let request = request(1);

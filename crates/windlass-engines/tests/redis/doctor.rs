@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use windlass_core::engine::Admin;
 use windlass_engines::redis::{Finding, Grade, RedisEngine, RedisOptions};
 
-use crate::place::{Place, ask, enqueue, generation, server};
+use crate::place::{TestStore, ask, enqueue, generation, server};
 
 /// This version has users and cannot report their rights; earlier versions have none, and later ones report
 /// them.
 const TELLS_NO_RIGHTS: u32 = 6;
 
-async fn examine(place: &Place) -> Vec<Finding> {
+async fn examine(place: &TestStore) -> Vec<Finding> {
     RedisEngine::examine(&place.url, place.options()).await.expect("the server answers")
 }
 
@@ -38,7 +38,7 @@ fn wait_for(url: &str, field: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fresh_server_is_in_good_health_and_stays_untouched() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let findings = examine(&place).await;
     assert!(findings.len() >= 14, "{findings:?}");
     for finding in &findings {
@@ -55,7 +55,7 @@ async fn a_fresh_server_is_in_good_health_and_stays_untouched() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_drops_keys_or_is_full_is_told() {
     let server = server(&[("maxmemory-policy", "allkeys-lru")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     assert_grade(&examine(&place).await, "eviction", Grade::Bad);
     let wanted = RedisOptions { allow_eviction: true, ..place.options() };
     let findings = RedisEngine::examine(&place.url, wanted).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_server_that_drops_keys_or_is_full_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_can_be_lost_is_told() {
     let server = server(&[("appendonly", "no")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     assert_grade(&examine(&place).await, "durability", Grade::Bad);
     ask::<()>(&place.url, &["CONFIG", "SET", "save", "60 1"]);
     assert_grade(&examine(&place).await, "durability", Grade::Poor);
@@ -81,7 +81,7 @@ async fn a_snapshot_that_failed_is_told() {
     // A folder has the name of the snapshot file.
     let server = server(&[("dbfilename", "in-the-way")]);
     std::fs::create_dir(server.folder().join("in-the-way")).unwrap();
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     ask::<String>(&place.url, &["BGSAVE"]);
     wait_for(&place.url, "rdb_last_bgsave_status:err");
     let findings = examine(&place).await;
@@ -96,11 +96,11 @@ async fn a_replica_is_told_from_its_primary_and_the_primary_is_looked_at_if_both
     ask::<()>(&copy.url(), &["REPLICAOF", "127.0.0.1", &port]);
     wait_for(&copy.url(), "master_link_status:up");
     wait_for(&primary.url(), "state=online");
-    let findings = examine(&Place::on(copy.url())).await;
+    let findings = examine(&TestStore::on(copy.url())).await;
     assert_grade(&findings, "server", Grade::Bad);
     assert!(about(&findings, "server").found.contains(&format!("127.0.0.1:{port}")), "{findings:?}");
     let both = format!("{},{}", copy.url(), primary.address());
-    let findings = examine(&Place::on(both)).await;
+    let findings = examine(&TestStore::on(both)).await;
     assert_grade(&findings, "server", Grade::Good);
     let replicas = &about(&findings, "replicas").found;
     assert!(replicas.contains(&copy.address().port().to_string()), "{replicas}");
@@ -111,7 +111,7 @@ async fn a_host_that_is_away_is_told_beside_what_the_other_says() {
     let server = server(&[]);
     let address = server.address();
     for hosts in [format!("redis://127.0.0.1:1,{address}"), format!("redis://{address},127.0.0.1:1")] {
-        let findings = examine(&Place::on(hosts)).await;
+        let findings = examine(&TestStore::on(hosts)).await;
         assert_grade(&findings, "hosts", Grade::Poor);
         assert_grade(&findings, "server", Grade::Good);
     }
@@ -120,7 +120,7 @@ async fn a_host_that_is_away_is_told_beside_what_the_other_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_the_rights_of_the_docs_lacks_none_and_is_told_what_it_cannot_read() {
     let server = server(&[]);
-    let mut place = Place::on(server.url());
+    let mut place = TestStore::on(server.url());
     let rights = [&format!("~{{{}}}:*", place.namespace), &format!("&{{{}}}:*", place.namespace)];
     let docs = ["+@all", "-@admin", "-@dangerous", "+info"];
     let words =
@@ -150,7 +150,7 @@ async fn a_user_with_the_rights_of_the_docs_lacks_none_and_is_told_what_it_canno
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_not_even_ask_what_the_server_is_is_told_so() {
     let server = server(&[]);
-    let place = Place::on(format!("redis://ada:secret@{}", server.address()));
+    let place = TestStore::on(format!("redis://ada:secret@{}", server.address()));
     ask::<()>(&server.url(), &["ACL", "SETUSER", "ada", "on", ">secret", "~*", "&*", "+@all", "-info"]);
     let findings = examine(&place).await;
     assert_grade(&findings, "rights", Grade::Bad);
@@ -162,7 +162,7 @@ async fn a_user_who_may_not_even_ask_what_the_server_is_is_told_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_that_blocked_the_server_are_named_with_whose_they_were() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let slow = "local from = redis.call('TIME') repeat local now = redis.call('TIME') \
         until (now[1] - from[1]) * 1000000 + now[2] - from[2] > 200000";
     ask::<()>(&place.url, &["EVAL", slow, "1", &place.key("")]);
@@ -172,14 +172,14 @@ async fn commands_that_blocked_the_server_are_named_with_whose_they_were() {
         finding.grade >= Grade::Poor && finding.found.contains("1 of them by this namespace"),
         "{finding:?}"
     );
-    let others = examine(&Place::on(server.url())).await;
+    let others = examine(&TestStore::on(server.url())).await;
     assert!(about(&others, "slow commands").found.contains("another client"), "{others:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_nearly_used_up_are_told() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     ask::<()>(&place.url, &["CONFIG", "SET", "maxclients", "10"]);
     let open = || redis::Client::open(place.url.as_str()).unwrap().get_connection().unwrap();
     let _crowd: Vec<_> = (0..8).map(|_| open()).collect();
@@ -188,7 +188,7 @@ async fn connections_that_are_nearly_used_up_are_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_of_a_newer_version_and_other_names_of_lanes_are_told() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 1).await;
     assert_grade(&examine(&place).await, "layout", Grade::Good);

@@ -15,7 +15,7 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, ask, claim, kind, queue, success};
+use crate::place::{TestStore, ask, claim, kind, queue, success};
 use crate::words;
 
 fn of(fairness_key: &str) -> NewJob {
@@ -31,7 +31,7 @@ async fn put(engine: &RedisEngine, jobs: Vec<NewJob>) {
 }
 
 /// Returns the keys of the job lists, the rings and the jobs that fall due later.
-fn keys(place: &Place) -> Vec<String> {
+fn keys(place: &TestStore) -> Vec<String> {
     let names = ["line:*", "ring:*", "later:*"]
         .map(|name| ask::<Vec<String>>(&place.url, &["KEYS", &place.key(name)]));
     names.concat()
@@ -39,7 +39,7 @@ fn keys(place: &Place) -> Vec<String> {
 
 #[tokio::test]
 async fn nothing_is_left_of_lines_and_rings_when_everything_has_ended() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     put(&engine, (0..300).map(|n| of(&format!("s{}", n % 30))).collect()).await;
     put(&engine, vec![NewJob::new(kind(), Payload::default()); 5]).await;
@@ -58,7 +58,7 @@ async fn nothing_is_left_of_lines_and_rings_when_everything_has_ended() {
 
 #[tokio::test]
 async fn nothing_is_left_of_fairness_keys_that_were_purged_before_they_fell_due() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let later = |n: usize| NewJob { when: When::In(Duration::from_secs(86_400)), ..of(&format!("s{n}")) };
     put(&engine, (0..450).map(later).collect()).await;
@@ -72,7 +72,7 @@ async fn nothing_is_left_of_fairness_keys_that_were_purged_before_they_fell_due(
 #[tokio::test]
 async fn damaged_lines_keep_no_job_from_being_enqueued_claimed_or_ended() {
     for spoilt in ["line:*", "ring:*", "later:*", "turns"] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         let jobs = || {
             let later = NewJob { when: When::In(Duration::from_secs(3_600)), ..of("c") };
@@ -97,7 +97,7 @@ async fn damaged_lines_keep_no_job_from_being_enqueued_claimed_or_ended() {
 /// A job list was damaged: it contains a running job, and lacks a waiting one.
 #[tokio::test]
 async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     put(&engine, vec![of("a"), of("a"), of("b")]).await;
     let first = claim(&engine, 1).await.remove(0);
@@ -112,7 +112,7 @@ async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
     assert_eq!(ask::<i64>(&place.url, &["EXISTS", &line]), 0);
 }
 
-async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+async fn on_a_clock(place: &TestStore) -> (RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
     (engine, clock)
@@ -126,7 +126,7 @@ fn has(claimed: &[Claimed], fairness_key: &str) -> bool {
 
 #[tokio::test]
 async fn a_fairness_key_whose_first_job_was_cancelled_gets_its_turn_when_the_next_falls_due() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let later = |seconds| NewJob { when: When::In(Duration::from_secs(seconds)), ..of("x") };
     let answers = engine.enqueue(words::request(vec![later(60), later(3_600)])).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_fairness_key_whose_first_job_was_cancelled_gets_its_turn_when_the_nex
 /// A job list was damaged: it contains a job with the due time from before its retry.
 #[tokio::test]
 async fn a_retry_is_not_started_before_it_is_due_whatever_its_line_says() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     put(&engine, vec![of("a")]).await;
     let (line, ring) = (place.key("line:1:5:a"), place.key("ring:1:5"));
@@ -172,7 +172,7 @@ async fn a_retry_is_not_started_before_it_is_due_whatever_its_line_says() {
 
 #[tokio::test]
 async fn more_fairness_keys_than_a_claim_asks_about_all_come_round_beside_plenty_without_a_fairness_key() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     put(&engine, (0..1_200).map(|n| of(&format!("s{:03}", n % 300))).collect()).await;
     put(&engine, vec![NewJob::new(kind(), Payload::default()); 900]).await;

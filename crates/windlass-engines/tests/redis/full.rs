@@ -5,7 +5,7 @@ use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 use windlass_servers::redis::Server;
 
-use crate::place::{Place, ask, claim, enqueue, generation, request, server, success};
+use crate::place::{TestStore, ask, claim, enqueue, generation, request, server, success};
 
 /// From this version on, a script may continue while memory is full.
 const GOES_ON_FROM: u32 = 7;
@@ -22,7 +22,7 @@ fn assert_full<T: std::fmt::Debug>(answer: Result<T, EngineError>) {
 #[tokio::test]
 async fn a_full_memory_refuses_new_jobs_and_lets_those_that_are_there_end() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     enqueue(&engine, 100).await;
     let mut ends: Vec<_> = claim(&engine, 50).await.into_iter().map(success).collect();

@@ -13,16 +13,16 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, ask, claim, enqueue, kind, queue, request, success};
+use crate::place::{TestStore, ask, claim, enqueue, kind, queue, request, success};
 
 const LONG_AFTER: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
 /// Makes the next job get the id after this one.
-fn go_to(place: &Place, number: u32) {
+fn go_to(place: &TestStore, number: u32) {
     ask::<()>(&place.url, &["SET", &place.key("sequence"), &number.to_string()]);
 }
 
-fn hashes(place: &Place) -> Vec<String> {
+fn hashes(place: &TestStore) -> Vec<String> {
     let mut names: Vec<String> = ask(&place.url, &["KEYS", &place.key("*:0*")]);
     names.sort();
     names.into_iter().map(|name| name.replace(&place.key(""), "")).collect()
@@ -35,7 +35,7 @@ async fn listed(engine: &RedisEngine, phase: Phase) -> Vec<JobId> {
 
 #[tokio::test]
 async fn jobs_on_both_sides_of_a_border_are_claimed_settled_listed_and_pruned_together() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
     go_to(&place, 99_950);
@@ -57,7 +57,7 @@ async fn jobs_on_both_sides_of_a_border_are_claimed_settled_listed_and_pruned_to
 
 #[tokio::test]
 async fn jobs_of_many_hashes_that_fall_due_in_turn_are_claimed_in_that_order_each_with_its_own_body() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let mut turns = Vec::new();
     for range in 0..12_u32 {
@@ -80,7 +80,7 @@ async fn jobs_of_many_hashes_that_fall_due_in_turn_are_claimed_in_that_order_eac
 
 #[tokio::test]
 async fn jobs_of_which_nothing_is_kept_leave_no_hash_behind() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let types = vec![TypeSpec { retention_days: 0, ..TypeSpec::new(kind(), queue()) }];
     engine.declare(Declaration { queues: vec![], types }).await.unwrap();

@@ -14,7 +14,7 @@ use windlass_core::lease::{
 use windlass_core::names::DutyName;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, WORKER, ask, server};
+use crate::place::{TestStore, WORKER, ask, server};
 use crate::words::bits;
 
 /// The longest wait, sufficient for a busy machine.
@@ -46,7 +46,7 @@ impl HintListener for Listener {
 
 #[tokio::test]
 async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_request_to_step_down() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let deaf = RedisOptions { listen: false, ..place.options() };
     let (holder, person) = (place.open_with(deaf.clone()).await, place.open_with(deaf).await);
     let waits = place.open_with(place.options()).await;
@@ -74,7 +74,7 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
 
 #[tokio::test]
 async fn a_lease_that_the_store_forgot_or_that_was_damaged_is_taken_with_a_higher_fence() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.open_with(place.options()).await;
     let mut last = take(&engine).await.term.fence;
     for damage in ["", "7", "nonsense with spaces and all that", "1 2 3"] {
@@ -104,7 +104,7 @@ async fn take_when_free(engine: &RedisEngine, expiry: Duration) -> LeaseFence {
 
 #[tokio::test]
 async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_expires_and_not_before() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (silent, waits) = (place.open_with(place.options()).await, place.open_with(place.options()).await);
     let expiry = Duration::from_millis(500);
     let old = take_when_free(&silent, expiry).await;
@@ -116,7 +116,7 @@ async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_exp
 #[tokio::test]
 async fn a_store_that_came_back_empty_or_older_knows_the_terms_before_no_more_and_gives_higher_fences() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.open_with(place.options()).await;
     let hash = place.key("leases");
     let first = take(&engine).await;

@@ -15,14 +15,14 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, ask, claim_request, claimed, kind, queue, success};
+use crate::place::{TestStore, ask, claim_request, claimed, kind, queue, success};
 use crate::words;
 
 fn fleeting() -> TypeName {
     TypeName::parse("fleeting").unwrap()
 }
 
-async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+async fn on_a_clock(place: &TestStore) -> (RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
     let types = vec![TypeSpec { retention_days: 0, ..TypeSpec::new(fleeting(), queue()) }];
@@ -53,7 +53,7 @@ async fn end(engine: &RedisEngine, transition: Transition) {
 
 #[tokio::test]
 async fn nothing_is_left_of_jobs_that_have_ended_and_are_past_their_retention() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, clock) = on_a_clock(&place).await;
     engine.enqueue(words::request(noted("a"))).await.unwrap();
     let again = Transition::Retry { after: Duration::ZERO, error: JobError::new(ErrorKind::Failed, "oops") };
@@ -78,7 +78,7 @@ async fn nothing_is_left_of_jobs_that_have_ended_and_are_past_their_retention() 
 
 #[tokio::test]
 async fn of_a_job_that_is_tried_for_ever_only_the_newest_attempts_are_kept() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, _clock) = on_a_clock(&place).await;
     engine.enqueue(words::request(noted("a"))).await.unwrap();
     for _ in 0..ATTEMPTS_SHOWN_MAX + 5 {

@@ -7,7 +7,7 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::redis::RedisEngine;
 
-use crate::place::{Place, ask, claim, enqueue, kind};
+use crate::place::{TestStore, ask, claim, enqueue, kind};
 
 async fn bury(engine: &RedisEngine, count: usize) -> Vec<JobId> {
     enqueue(engine, count).await;
@@ -26,7 +26,7 @@ async fn listed(engine: &RedisEngine, request: ListRequest) -> Vec<JobId> {
 
 #[tokio::test]
 async fn dead_letters_are_listed_page_by_page_however_many_jobs_came_after_them() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let mut dead = bury(&engine, 250).await;
     // Sets the sequence as if ten million jobs had been enqueued and pruned.

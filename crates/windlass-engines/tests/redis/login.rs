@@ -7,7 +7,7 @@ use windlass_core::error::EngineError;
 use windlass_engines::redis::RedisEngine;
 use windlass_servers::redis::Server;
 
-use crate::place::{Place, WAIT_MAX, ask, claim, enqueue, server};
+use crate::place::{TestStore, WAIT_MAX, ask, claim, enqueue, server};
 use crate::waking::until_listening;
 
 /// Starts a server that requires a password.
@@ -51,7 +51,7 @@ fn connections(server: &Server, password: &str) -> u64 {
 #[tokio::test]
 async fn a_password_that_is_changed_is_told_with_what_to_do_and_all_goes_on_when_it_is_right_again() {
     let server = locked_server();
-    let place = Place::on(url_with(&server, "secret"));
+    let place = TestStore::on(url_with(&server, "secret"));
     let engine = place.ready().await;
     let ids = enqueue(&engine, 3).await;
     until_listening(1, &place, &place.url).await;
@@ -74,7 +74,7 @@ async fn a_password_that_is_changed_is_told_with_what_to_do_and_all_goes_on_when
 #[tokio::test]
 async fn a_server_that_refuses_a_login_is_not_asked_by_each_call() {
     let server = locked_server();
-    let place = Place::on(url_with(&server, "secret"));
+    let place = TestStore::on(url_with(&server, "secret"));
     let engine = place.ready().await;
     change_password(&server, "secret", "other");
     let refused = |answer| matches!(answer, Err(EngineError::Unusable { .. })).then_some(());

@@ -13,13 +13,13 @@ use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
 use crate::place::{
-    Place, WAIT_MAX, WORKER, ask, claim, claim_request, claimed, enqueue, once_it_is_back, request, server,
-    success,
+    TestStore, WAIT_MAX, WORKER, ask, claim, claim_request, claimed, enqueue, once_it_is_back, request,
+    server, success,
 };
 
-fn proxied(server: &Server) -> (Place, Proxy) {
+fn proxied(server: &Server) -> (TestStore, Proxy) {
     let proxy = Proxy::start(server.address()).unwrap();
-    (Place::on(proxy.url(&server.url())), proxy)
+    (TestStore::on(proxy.url(&server.url())), proxy)
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_
     let (place, proxy) = proxied(&server);
     let engine = Arc::new(place.ready().await);
     enqueue(&engine, 1).await;
-    let direct = Place { url: server.url(), namespace: place.namespace.clone() };
+    let direct = TestStore { url: server.url(), namespace: place.namespace.clone() };
     let other = direct.open_with(direct.options()).await;
     let sent = request(2);
     proxy.hold_questions(true);
@@ -100,7 +100,7 @@ async fn a_settle_whose_answer_is_lost_is_repeated_and_gets_the_same_answer() {
 #[tokio::test]
 async fn a_server_that_is_frozen_for_five_seconds_declares_no_worker_dead_and_goes_on() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready_with(place.impatient()).await;
     let ids = enqueue(&engine, 1).await;
     server.freeze().unwrap();
@@ -121,7 +121,7 @@ async fn a_server_that_is_frozen_for_five_seconds_declares_no_worker_dead_and_go
 #[tokio::test]
 async fn scripts_that_the_server_has_forgotten_are_sent_again() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     ask::<()>(&server.url(), &["SCRIPT", "FLUSH"]);
     enqueue(&engine, 1).await;

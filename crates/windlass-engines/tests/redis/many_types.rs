@@ -17,7 +17,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::RedisEngine;
 
-use crate::place::{Place, WORKER, card, claim_request, claimed, queue};
+use crate::place::{TestStore, WORKER, card, claim_request, claimed, queue};
 use crate::words;
 
 const TYPES: usize = 1_500;
@@ -27,7 +27,7 @@ fn names(count: usize) -> Vec<TypeName> {
 }
 
 /// Opens an engine with a queue of many types, and a worker that handles all of them.
-async fn with_types(place: &Place, types: &[TypeName]) -> RedisEngine {
+async fn with_types(place: &TestStore, types: &[TypeName]) -> RedisEngine {
     let engine = place.open_with(place.options()).await;
     let specs = types.iter().map(|name| TypeSpec::new(name.clone(), queue())).collect();
     engine.declare(Declaration { queues: vec![QueueSpec::new(queue())], types: specs }).await.unwrap();
@@ -48,7 +48,7 @@ fn at(second: u64) -> Timestamp {
 
 #[tokio::test]
 async fn jobs_of_types_far_apart_are_seen_claimed_buried_and_listed() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let types = names(TYPES);
     let engine = with_types(&place, &types).await;
     let ids =
@@ -90,7 +90,7 @@ async fn jobs_of_types_far_apart_are_seen_claimed_buried_and_listed() {
 
 #[tokio::test]
 async fn what_no_worker_handles_is_parked_and_purged_whichever_its_type() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let types = names(TYPES);
     let engine = with_types(&place, &types[..1]).await;
     let specs = types.iter().map(|name| TypeSpec::new(name.clone(), queue())).collect();
@@ -108,7 +108,7 @@ async fn what_no_worker_handles_is_parked_and_purged_whichever_its_type() {
 
 #[tokio::test]
 async fn every_worker_is_seen_however_many_there_are() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     for n in 0..700 {
         engine.register(card(WorkerId::from_random(1_000 + n))).await.unwrap();
@@ -121,7 +121,7 @@ async fn every_worker_is_seen_however_many_there_are() {
 #[tokio::test]
 async fn jobs_of_many_lanes_leave_in_the_order_in_which_they_fell_due() {
     for lanes in [2, 7, 60, 400] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let types = names(lanes);
         let engine = with_types(&place, &types).await;
         // Most of the first jobs are in one list, and all are due before the claim.

@@ -9,7 +9,7 @@ use windlass_core::names::{FairnessKey, Key, OrderingKey};
 use windlass_core::payload::Payload;
 use windlass_servers::redis::Server;
 
-use crate::place::{Place, ask, claim, kind, server, success};
+use crate::place::{TestStore, ask, claim, kind, server, success};
 
 /// The sizes of payloads, and the number of jobs with each: enough that memory that belongs to no single
 /// job does not matter.
@@ -94,7 +94,7 @@ fn job(kind_of_job: Kind, payload: &Payload, number: usize) -> NewJob {
 /// Returns the bytes for each of `jobs` jobs, while they wait and once they have ended; one request
 /// enqueues `batch` of them.
 async fn measure(server: &Server, kind: Kind, bytes: usize, jobs: usize, batch: usize) -> [usize; 2] {
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     drop(place.ready().await);
     let payload = payload(bytes);
     let before = used(server).await;

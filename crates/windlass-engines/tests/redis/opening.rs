@@ -4,16 +4,16 @@ use windlass_core::engine::{Admin, Durability, Engine};
 use windlass_core::error::EngineError;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, ask, claim, enqueue, once_it_is_back, server};
+use crate::place::{TestStore, ask, claim, enqueue, once_it_is_back, server};
 
-async fn refusal(place: &Place, options: RedisOptions) -> EngineError {
+async fn refusal(place: &TestStore, options: RedisOptions) -> EngineError {
     RedisEngine::connect(&place.url, options).await.expect_err("the store is refused")
 }
 
 #[tokio::test]
 async fn the_class_of_durability_is_what_the_server_does() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     for (settings, durability, lost) in [
         (&[("appendonly", "yes"), ("appendfsync", "everysec")][..], Durability::Crash, "second"),
         (&[("appendfsync", "always")], Durability::PowerCut, "nothing"),
@@ -32,7 +32,7 @@ async fn the_class_of_durability_is_what_the_server_does() {
 #[tokio::test]
 async fn a_server_that_drops_keys_is_refused_unless_it_is_wanted() {
     let server = server(&[("maxmemory-policy", "allkeys-lru")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let error = refusal(&place, place.options()).await.to_string();
     assert!(error.contains("noeviction") && error.contains("allow_eviction"), "{error}");
     let engine = place.ready_with(RedisOptions { allow_eviction: true, ..place.options() }).await;
@@ -42,7 +42,7 @@ async fn a_server_that_drops_keys_is_refused_unless_it_is_wanted() {
 #[tokio::test]
 async fn keys_of_another_layout_are_left_alone() {
     for (version, advice) in [("2", "update"), ("0", "another namespace")] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         ask::<i64>(&place.url, &["HSET", &place.key("layout"), "version", version, "store_epoch", "x"]);
         let error = refusal(&place, place.options()).await;
         assert!(matches!(error, EngineError::Unusable { .. }), "{error:?}");
@@ -53,7 +53,7 @@ async fn keys_of_another_layout_are_left_alone() {
 
 #[tokio::test]
 async fn a_process_that_would_look_for_jobs_elsewhere_is_refused() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let theirs = format!("orders:{{{}}}", place.namespace);
     let engine = place.ready_with(RedisOptions { ready_key: Some(theirs.clone()), ..place.options() }).await;
     enqueue(&engine, 1).await;
@@ -66,7 +66,7 @@ async fn a_process_that_would_look_for_jobs_elsewhere_is_refused() {
 
 #[tokio::test]
 async fn lanes_may_have_other_names() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let ready_key = format!("orders:{{{}}}", place.namespace);
     let engine =
         place.ready_with(RedisOptions { ready_key: Some(ready_key.clone()), ..place.options() }).await;
@@ -82,7 +82,7 @@ async fn a_wrong_password_is_told_with_what_to_do_and_without_the_password() {
     let direct = server.url();
     ask::<()>(&direct, &["CONFIG", "SET", "requirepass", "right"]);
     for (login, works) in [(":right@", true), (":wrong@", false), ("", false)] {
-        let place = Place::on(direct.replace("redis://", &format!("redis://{login}")));
+        let place = TestStore::on(direct.replace("redis://", &format!("redis://{login}")));
         match RedisEngine::connect(&place.url, place.options()).await {
             Ok(engine) => assert!(works && engine.queues().await.unwrap().is_empty()),
             Err(error) => {
@@ -99,7 +99,7 @@ async fn a_wrong_password_is_told_with_what_to_do_and_without_the_password() {
 #[tokio::test]
 async fn a_user_with_rights_on_its_own_keys_and_channels_is_enough() {
     let server = server(&[]);
-    let mut place = Place::on(server.url());
+    let mut place = TestStore::on(server.url());
     let (keys, channels) = (format!("~{{{}}}:*", place.namespace), format!("&{{{}}}:*", place.namespace));
     let user = [
         "ACL",
@@ -125,7 +125,7 @@ async fn a_user_with_rights_on_its_own_keys_and_channels_is_enough() {
 
 #[tokio::test]
 async fn no_server_at_the_address_is_reported_at_once_and_may_pass() {
-    let place = Place::on("redis://127.0.0.1:1".to_owned());
+    let place = TestStore::on("redis://127.0.0.1:1".to_owned());
     let error = refusal(&place, place.options()).await;
     assert!(error.is_passing() && error.to_string().contains("127.0.0.1:1"), "{error:?}");
 }
@@ -133,7 +133,7 @@ async fn no_server_at_the_address_is_reported_at_once_and_may_pass() {
 #[tokio::test]
 async fn a_new_connection_asks_the_server_again_what_it_is() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     assert_eq!(engine.info().durability, Durability::Crash);
     ask::<()>(&server.url(), &["CONFIG", "SET", "appendfsync", "always"]);
@@ -147,7 +147,7 @@ async fn a_new_connection_asks_the_server_again_what_it_is() {
 #[tokio::test]
 async fn a_server_with_too_many_connections_may_take_another_later() {
     let server = server(&[("maxclients", "1")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let only = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     let error = refusal(&place, place.options()).await;
     assert!(error.is_passing(), "{error:?}");

@@ -7,7 +7,7 @@ use windlass_core::names::OrderingKey;
 use windlass_core::payload::Payload;
 use windlass_engines::redis::RedisEngine;
 
-use crate::place::{Place, ask, claim, kind, queue, success};
+use crate::place::{TestStore, ask, claim, kind, queue, success};
 use crate::words;
 
 const GATE: &str = "ordering_key:work:a";
@@ -31,14 +31,14 @@ async fn head(engine: &RedisEngine) -> Option<JobId> {
 }
 
 /// Removes the state of a job.
-fn lose(place: &Place, id: JobId) {
+fn lose(place: &TestStore, id: JobId) {
     let id = format!("{:014}", id.0);
     let state = place.key(&format!("state:{}", &id[..9]));
     assert_eq!(ask::<i64>(&place.url, &["HDEL", &state, &id]), 1, "there was something to lose");
 }
 
 /// Enqueues three jobs and removes the state of the first one, which was the head.
-async fn without_head(place: &Place) -> (RedisEngine, Vec<JobId>) {
+async fn without_head(place: &TestStore) -> (RedisEngine, Vec<JobId>) {
     let engine = place.ready().await;
     let jobs = put(&engine, 3).await;
     lose(place, jobs[0]);
@@ -49,7 +49,7 @@ async fn without_head(place: &Place) -> (RedisEngine, Vec<JobId>) {
 
 #[tokio::test]
 async fn a_newcomer_sets_an_ordering_key_going_whose_head_is_lost_and_waits_its_turn() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, jobs) = without_head(&place).await;
     let newcomers = put(&engine, 2).await;
     assert_eq!(head(&engine).await, Some(jobs[1]));
@@ -63,7 +63,7 @@ async fn a_newcomer_sets_an_ordering_key_going_whose_head_is_lost_and_waits_its_
 
 #[tokio::test]
 async fn the_end_of_one_in_line_sets_an_ordering_key_going_whose_head_is_lost() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, jobs) = without_head(&place).await;
     engine.cancel(jobs[1], "no").await.unwrap();
     assert_eq!(claimed_ids(&engine).await, [jobs[2]]);
@@ -71,7 +71,7 @@ async fn the_end_of_one_in_line_sets_an_ordering_key_going_whose_head_is_lost() 
 
 #[tokio::test]
 async fn a_purge_heals_an_ordering_key_whose_head_is_lost() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (engine, _) = without_head(&place).await;
     assert_eq!(engine.purge(&queue(), 100).await.unwrap().changed, 2);
     let fresh = put(&engine, 1).await;
@@ -81,7 +81,7 @@ async fn a_purge_heals_an_ordering_key_whose_head_is_lost() {
 /// The record of the head was damaged: it names a job that has ended.
 #[tokio::test]
 async fn a_head_that_has_ended_without_a_mark_for_its_ordering_key_holds_no_job_back() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let ended = put(&engine, 1).await[0];
     engine.settle(claim(&engine, 1).await.into_iter().map(success).collect()).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_head_that_has_ended_without_a_mark_for_its_ordering_key_holds_no_job_
 
 #[tokio::test]
 async fn who_stands_in_a_line_and_does_not_wait_is_passed_over_and_taken_away() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let jobs = put(&engine, 200).await;
     for id in &jobs[1..150] {
@@ -108,7 +108,7 @@ async fn who_stands_in_a_line_and_does_not_wait_is_passed_over_and_taken_away() 
 
 #[tokio::test]
 async fn one_in_line_that_cannot_be_read_is_given_up_and_the_next_goes_out() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let jobs = put(&engine, 3).await;
     let id = format!("{:014}", jobs[1].0);

@@ -20,7 +20,7 @@ use windlass_servers::redis::Server;
 
 use crate::alerts;
 use crate::place::{
-    Place, WAIT_MAX, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
+    TestStore, WAIT_MAX, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
     request, server, success,
 };
 
@@ -28,7 +28,7 @@ use crate::place::{
 async fn a_store_that_was_emptied_raises_an_alert_and_gets_queues_and_types_again() {
     alerts::listen();
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     enqueue(&engine, 2).await;
     let held = claim(&engine, 1).await.remove(0);
@@ -52,7 +52,7 @@ async fn a_store_that_was_emptied_raises_an_alert_and_gets_queues_and_types_agai
 }
 
 /// Asserts that the log has exactly one error about it.
-fn assert_one_alert(place: &Place, words: &str) {
+fn assert_one_alert(place: &TestStore, words: &str) {
     let raised = alerts::about(&place.namespace);
     assert!(matches!(&raised[..], [one] if one.contains(words)), "{raised:?}");
 }
@@ -60,7 +60,7 @@ fn assert_one_alert(place: &Place, words: &str) {
 #[tokio::test]
 async fn how_often_a_store_was_emptied_and_when_last_can_be_asked_later_and_by_others() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let (engine, other) = (place.ready().await, place.open_with(place.options()).await);
     assert_eq!(engine.replaced().await.unwrap(), None);
     let losses = async || {
@@ -88,7 +88,7 @@ async fn how_often_a_store_was_emptied_and_when_last_can_be_asked_later_and_by_o
 #[tokio::test]
 async fn a_store_that_is_emptied_twice_in_a_row_gives_no_number_again() {
     let server = server(&[]);
-    let engine = Place::on(server.url()).ready().await;
+    let engine = TestStore::on(server.url()).ready().await;
     let known = enqueue(&engine, 5).await.pop().unwrap();
     for _ in 0..2 {
         ask::<()>(&server.url(), &["FLUSHALL"]);
@@ -119,7 +119,7 @@ async fn a_replica_that_takes_over_has_what_reached_it() {
     let port = primary.address().port().to_string();
     ask::<()>(&replica.url(), &["REPLICAOF", "127.0.0.1", &port]);
     let hosts = format!("{},{}", primary.url(), replica.address());
-    let place = Place::on(hosts);
+    let place = TestStore::on(hosts);
     let engine = place.ready().await;
     let ids = enqueue(&engine, 3).await;
     let first = claim(&engine, 1).await.remove(0);
@@ -139,7 +139,7 @@ async fn a_replica_that_lags_behind_is_not_asked_whether_a_job_was_stored() {
     let port = primary.address().port().to_string();
     ask::<()>(&replica.url(), &["REPLICAOF", "127.0.0.1", &port]);
     let proxy = Proxy::start(primary.address()).unwrap();
-    let place = Place::on(format!("{},{}", proxy.url(&primary.url()), replica.address()));
+    let place = TestStore::on(format!("{},{}", proxy.url(&primary.url()), replica.address()));
     let engine = place.ready().await;
     reaches_a_replica(&primary.url());
     // The replica follows no server any more, and answers from its own data.
@@ -156,7 +156,7 @@ async fn a_replica_that_lags_behind_is_not_asked_whether_a_job_was_stored() {
 #[tokio::test]
 async fn a_store_that_could_not_be_opened_anew_at_first_is_opened_by_the_next_call() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     ask::<()>(&server.url(), &["FLUSHALL"]);
     // Another process creates the namespace anew and declares nothing, and then no declaration is possible
@@ -191,7 +191,7 @@ async fn enqueue_until_stopped(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_job_is_refused_while_an_emptied_store_gets_queues_and_types_again() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = Arc::new(place.ready().await);
     let stop = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> =
@@ -243,7 +243,7 @@ fn later() -> TypeName {
 async fn a_store_that_comes_back_older_raises_an_alert_by_the_numbers_of_jobs_and_gives_none_again() {
     alerts::listen();
     let mut server = server(&[("appendonly", "no")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     let (ran, last) = comes_back_older(&mut server, &engine, async || ()).await;
     let jobs = vec![NewJob::new(later(), Payload::default())];
@@ -262,7 +262,7 @@ async fn a_store_that_comes_back_older_raises_an_alert_by_the_numbers_of_jobs_an
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
     let mut server = server(&[("appendonly", "no")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     // Another process, which has enqueued nothing, and so knows no job ids.
     let worker = place.open_with(place.options()).await;
@@ -285,7 +285,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_number_is_given_again_that_a_process_knows_that_was_not_the_first_to_notice() {
     let mut server = server(&[("appendonly", "no")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     // It has enqueued nothing, and so knows no job ids. But it is the first to notice.
     let worker = place.open_with(place.options()).await;

@@ -20,12 +20,12 @@ pub(crate) use crate::words::{card, declaration, kind, queue};
 pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
 /// A namespace that is not created yet.
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     pub(crate) url: String,
     pub(crate) namespace: String,
 }
 
-impl Place {
+impl TestStore {
     /// Chooses the server that all tests share.
     pub(crate) fn shared() -> Self {
         Self::on(windlass_servers::shared::redis_url().expect("a Redis server"))

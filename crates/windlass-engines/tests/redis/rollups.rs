@@ -7,7 +7,7 @@ use windlass_core::rollups::{
     Histogram, Minute, Rollup, RollupChange, RollupKey, RollupOutcome, Rollups, Tally,
 };
 
-use crate::place::{Place, ask, enqueue, server};
+use crate::place::{TestStore, ask, enqueue, server};
 use crate::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
 use crate::words::{kind, queue};
 
@@ -19,7 +19,7 @@ const MINUTE_BYTES_MAX: i64 = 650;
 #[tokio::test(flavor = "multi_thread")]
 async fn rollups_and_what_was_not_rolled_up_outlive_the_death_of_the_server() {
     let mut server = server(&[("appendfsync", "always")]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     roll_up_all(&engine).await;
@@ -37,7 +37,7 @@ async fn rollups_and_what_was_not_rolled_up_outlive_the_death_of_the_server() {
 #[tokio::test]
 async fn a_damaged_minute_is_told_and_begins_anew() {
     for what in ["1 2 3", "1 2 0 0 0 0 b a", "1 2 0 0 0 0 a a a", "-1 2 0 0 0 0 a a", "\u{7f}"] {
-        let place = Place::shared();
+        let place = TestStore::shared();
         let engine = place.ready().await;
         keep_two(&engine).await;
         let field = format!("{} {}", queue(), kind());
@@ -48,7 +48,7 @@ async fn a_damaged_minute_is_told_and_begins_anew() {
 
 #[tokio::test]
 async fn a_damaged_sample_goes_with_the_rest() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     append(&engine, 1).await;
     let _: i64 = ask(&place.url, &["RPUSH", &place.key("rollup_samples"), "nonsense"]);
@@ -60,7 +60,7 @@ async fn a_damaged_sample_goes_with_the_rest() {
 
 #[tokio::test]
 async fn a_watermark_that_was_deleted_is_made_anew() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     enqueue(&engine, 3).await;
     assert_eq!(ask::<i64>(&place.url, &["DEL", &place.key("rollup_watermark")]), 1);
@@ -90,7 +90,7 @@ fn busy() -> Tally {
 #[tokio::test]
 async fn a_minute_of_a_type_takes_little_memory() {
     const MINUTES: i64 = 500;
-    let place = Place::shared();
+    let place = TestStore::shared();
     let engine = place.ready().await;
     let row = |minute, name: &str| Rollup {
         key: RollupKey {

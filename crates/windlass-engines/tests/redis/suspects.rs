@@ -14,7 +14,7 @@ use windlass_core::priority::Priority;
 use windlass_core::worker::WorkerId;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, WORKER, card, claim, claim_request, claimed, enqueue, kind, request};
+use crate::place::{TestStore, WORKER, card, claim, claim_request, claimed, enqueue, kind, request};
 
 /// The number of suspects that a claim reads.
 const READ_BY_A_CLAIM: usize = 500;
@@ -35,7 +35,7 @@ async fn put_in_urgent(engine: &RedisEngine) -> JobId {
 
 #[tokio::test]
 async fn a_claim_looks_at_the_oldest_suspects_only_however_many_there_are() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
     let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
     let old = enqueue(&engine, READ_BY_A_CLAIM).await;

@@ -5,13 +5,13 @@ use windlass_core::error::EngineError;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_servers::redis::{Options, Server};
 
-use crate::place::{Place, claim, enqueue};
+use crate::place::{TestStore, claim, enqueue};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_tls_is_reached_if_its_authority_is_known() {
     let server =
         tokio::task::block_in_place(|| Server::start(&Options { tls: true, ..Options::default() })).unwrap();
-    let place = Place::on(server.tls_url());
+    let place = TestStore::on(server.tls_url());
     let known = RedisOptions { ca_file: Some(server.authority()), ..place.options() };
     let engine = place.ready_with(known).await;
     enqueue(&engine, 1).await;

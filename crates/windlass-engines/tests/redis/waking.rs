@@ -16,7 +16,7 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
 use windlass_servers::proxy::Proxy;
 
-use crate::place::{Place, ask, card, claim_request, claimed, enqueue, kind, queue, request, server};
+use crate::place::{TestStore, ask, card, claim_request, claimed, enqueue, kind, queue, request, server};
 use crate::words;
 
 /// The longest wait of a test.
@@ -43,7 +43,7 @@ struct Process {
 }
 
 impl Process {
-    async fn start(place: &Place, options: RedisOptions, number: u128) -> Self {
+    async fn start(place: &TestStore, options: RedisOptions, number: u128) -> Self {
         let engine = place.open_with(options).await;
         let worker = WorkerId::from_random(number);
         engine.declare(words::declaration()).await.unwrap();
@@ -73,7 +73,7 @@ impl Process {
 }
 
 /// Opens two processes that listen and one that enqueues jobs; returns their clock, too.
-async fn env(place: &Place) -> (Process, Process, RedisEngine, Arc<ManualClock>) {
+async fn env(place: &TestStore) -> (Process, Process, RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let options = RedisOptions { clock: Some(clock.clone()), ..never_looks(place.options()) };
     let first = Process::start(place, options.clone(), 1).await;
@@ -89,7 +89,7 @@ fn never_looks(options: RedisOptions) -> RedisOptions {
 }
 
 /// Waits until this number of engines listen on this server.
-pub(crate) async fn until_listening(count: usize, place: &Place, url: &str) {
+pub(crate) async fn until_listening(count: usize, place: &TestStore, url: &str) {
     let listen = async {
         while ask::<Vec<String>>(url, &["PUBSUB", "CHANNELS", &place.key("wake:*")]).len() != count {
             tokio::task::yield_now().await;
@@ -118,7 +118,7 @@ async fn only_the_first_knows_of(jobs: &[u64], env: &mut (Process, Process, Redi
 
 #[tokio::test]
 async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_has_no_room_any_more() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let mut env = env(&place).await;
     only_the_first_knows_of(&[2, 5], &mut env).await;
     let (first, mut second, _producer, clock) = env;
@@ -134,7 +134,7 @@ async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_has_n
 
 #[tokio::test]
 async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_leaves() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let mut env = env(&place).await;
     only_the_first_knows_of(&[5], &mut env).await;
     let (first, mut second, _producer, _clock) = env;
@@ -144,7 +144,7 @@ async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_leave
 
 #[tokio::test]
 async fn what_falls_due_is_found_by_polling_if_no_process_is_left_that_knew_of_it() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let gone = Process::start(&place, never_looks(place.options()), 1).await;
     assert_eq!(gone.claim(1).await, 0);
     // The other process can find the job in time only because it polls.
@@ -171,7 +171,7 @@ fn rare() -> TypeName {
 
 #[tokio::test]
 async fn a_worker_that_asks_all_the_time_keeps_no_look_from_what_another_of_its_process_handles() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     // No notification reaches this process, so that it learns of the job only by polling.
     let options = RedisOptions { listen: false, ..place.options() };
     let mut busy = Process::start(&place, options.clone(), 1).await;
@@ -196,7 +196,7 @@ async fn a_worker_that_asks_all_the_time_keeps_no_look_from_what_another_of_its_
 
 #[tokio::test]
 async fn a_busy_worker_does_not_wake_an_idle_one_again_for_what_that_one_knows() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (mut busy, mut idle, producer, clock) = env(&place).await;
     producer.enqueue(words::request(vec![in_a_while(5)])).await.unwrap();
     assert_eq!(busy.claim(1).await, 0);
@@ -214,7 +214,7 @@ async fn a_busy_worker_does_not_wake_an_idle_one_again_for_what_that_one_knows()
 async fn who_waits_in_the_process_of_the_producer_is_told_before_the_enqueue_is_answered() {
     let server = server(&[]);
     let proxy = Proxy::start(server.address()).unwrap();
-    let place = Place::on(proxy.url(&server.url()));
+    let place = TestStore::on(proxy.url(&server.url()));
     let mut process = Process::start(&place, never_looks(place.impatient()), 1).await;
     enqueue(&process.engine, 1).await;
     assert_eq!(process.claim(5).await, 1, "now the server has the scripts");
@@ -233,7 +233,7 @@ const VERY_MANY: usize = 300;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_put_in_beside_very_many_calls_is_found_by_its_hint_alone() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let Process { engine, worker, mut hints, _listener } =
         Process::start(&place, never_looks(place.options()), 1).await;
     let engine = Arc::new(engine);
@@ -271,7 +271,7 @@ async fn a_job_that_is_put_in_beside_very_many_calls_is_found_by_its_hint_alone(
 #[tokio::test]
 async fn a_process_that_waits_for_what_it_puts_in_is_told_once_and_not_by_the_server() {
     let server = server(&[]);
-    let place = Place::on(server.url());
+    let place = TestStore::on(server.url());
     let mut process = Process::start(&place, never_looks(place.options()), 1).await;
     until_listening(1, &place, &server.url()).await;
     enqueue(&process.engine, 1).await;
@@ -289,7 +289,7 @@ async fn a_process_that_waits_for_what_it_puts_in_is_told_once_and_not_by_the_se
 
 #[tokio::test]
 async fn a_worker_that_has_no_room_any_more_is_not_woken_in_place_of_one_that_has() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (mut busy, mut idle, producer, clock) = env(&place).await;
     // Two jobs that fall due later: no worker is woken when they do.
     producer.enqueue(words::request(vec![in_a_while(5); 2])).await.unwrap();
@@ -306,7 +306,7 @@ async fn a_worker_that_has_no_room_any_more_is_not_woken_in_place_of_one_that_ha
 
 #[tokio::test]
 async fn a_worker_that_went_is_not_woken_in_place_of_one_that_waits() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (mut gone, mut idle, producer, clock) = env(&place).await;
     assert_eq!(gone.claim(2).await, 0);
     clock.advance(Duration::from_secs(1));
@@ -321,7 +321,7 @@ async fn a_worker_that_went_is_not_woken_in_place_of_one_that_waits() {
 
 #[tokio::test]
 async fn of_two_workers_of_one_process_the_busy_one_does_not_keep_the_other_from_being_woken() {
-    let place = Place::shared();
+    let place = TestStore::shared();
     let (mut both, _, producer, _clock) = env(&place).await;
     let other = WorkerId::from_random(3);
     both.engine.register(card(other)).await.unwrap();

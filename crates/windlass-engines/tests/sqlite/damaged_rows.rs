@@ -22,7 +22,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
 use super::{
-    Place, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine, request, status,
+    TestStore, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine, request, status,
 };
 
 /// Bytes that are no valid text, which the schema accepts as text.
@@ -30,7 +30,7 @@ const NO_TEXT: &str = "CAST(x'ff' AS TEXT)";
 
 /// Damages a job that has not ended; the constraints of the schema are removed first, since they would
 /// prevent the damage.
-fn damage(place: &Place, id: JobId, what: &str) {
+fn damage(place: &TestStore, id: JobId, what: &str) {
     let sql = format!("UPDATE delayed_jobs SET {what} WHERE id = ?1");
     assert_eq!(place.connect().execute(&sql, [id.0]).unwrap(), 1, "{what}");
 }
@@ -41,7 +41,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
     let no_text = no_text.map(|column| format!("{column} = {NO_TEXT}"));
     let others = ["options = '{'", "tags = 'nonsense'", "correlation = ''", "failures = -1"];
     for what in no_text.into_iter().chain(others.map(str::to_owned)) {
-        let place = Place::new();
+        let place = TestStore::new();
         let engine = ready_engine(&place).await;
         let ids = enqueue(&engine, 3).await;
         damage(&place, ids[1], &what);
@@ -57,7 +57,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
 
 #[tokio::test]
 async fn a_schedule_that_says_what_no_store_takes_is_told_and_removed_and_the_others_are_fired() {
-    let place = Place::new();
+    let place = TestStore::new();
     let clock = Arc::new(ManualClock::default());
     let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
     let engine = SqliteEngine::open(place.path(), options).unwrap();
@@ -89,7 +89,7 @@ async fn a_schedule_that_says_what_no_store_takes_is_told_and_removed_and_the_ot
 #[tokio::test]
 async fn a_row_that_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others() {
     for column in ["key", "options", "cancel_requested"] {
-        let place = Place::new();
+        let place = TestStore::new();
         let engine = ready_engine(&place).await;
         enqueue(&engine, 3).await;
         let claimed = claim(&engine, 3).await;
@@ -107,7 +107,7 @@ async fn a_row_that_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others()
 
 #[tokio::test]
 async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
-    let place = Place::new();
+    let place = TestStore::new();
     let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
     let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
     let engine = SqliteEngine::open(place.path(), options).unwrap();
@@ -132,7 +132,7 @@ async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
 
 #[tokio::test]
 async fn a_queue_whose_longest_wait_cannot_be_read_is_an_error_and_no_shorter_wait() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let ids = enqueue(&engine, 2).await;
     drop(engine);
@@ -146,7 +146,7 @@ async fn a_queue_whose_longest_wait_cannot_be_read_is_an_error_and_no_shorter_wa
 
 #[tokio::test]
 async fn a_payload_that_is_no_longer_json_is_left_to_its_handler() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let id = enqueue(&engine, 1).await[0];
     place.connect().execute("UPDATE delayed_jobs SET payload = '{' WHERE id = ?1", [id.0]).unwrap();
@@ -156,7 +156,7 @@ async fn a_payload_that_is_no_longer_json_is_left_to_its_handler() {
 
 #[tokio::test]
 async fn damaged_rows_can_be_listed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     enqueue(&engine, 2).await;
     place.connect().execute_batch("UPDATE delayed_jobs SET options = '{', last_error = '}'").unwrap();
@@ -167,7 +167,7 @@ async fn damaged_rows_can_be_listed() {
 
 #[tokio::test]
 async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     enqueue(&engine, 1).await;
     place.connect().execute_batch("UPDATE queues SET spec = '{'; UPDATE job_types SET spec = ''").unwrap();
@@ -180,7 +180,7 @@ async fn a_damaged_declaration_is_told_and_what_was_enqueued_before_is_claimed()
 
 #[tokio::test]
 async fn a_lease_that_was_damaged_is_taken_anew_and_spoils_no_other() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let names = ["a", "b"].map(|name| DutyName::parse(name).unwrap());
     let mut request = LeaseRequest {
@@ -213,7 +213,7 @@ async fn a_lease_that_was_damaged_is_taken_anew_and_spoils_no_other() {
 #[tokio::test]
 async fn a_receipt_that_cannot_be_read_leaves_the_answer_unknown_and_makes_no_second_job() {
     for what in ["'{'", "5", NO_TEXT] {
-        let place = Place::new();
+        let place = TestStore::new();
         let engine = ready_engine(&place).await;
         let request = request(vec![new_job()]);
         engine.enqueue(request.clone()).await.unwrap();

@@ -6,11 +6,11 @@ use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use super::{Place, declare, enqueue, new_job, request, status};
+use super::{TestStore, declare, enqueue, new_job, request, status};
 
 #[tokio::test]
 async fn a_lock_that_is_held_too_long_is_an_answer_and_the_engine_goes_on() {
-    let place = Place::new();
+    let place = TestStore::new();
     let options = SqliteOptions { busy_timeout: Duration::from_millis(30), ..SqliteOptions::default() };
     let engine = SqliteEngine::open(place.path(), options).unwrap();
     declare(&engine).await;
@@ -34,7 +34,7 @@ async fn a_lock_that_is_held_too_long_is_an_answer_and_the_engine_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_callers_share_commits_and_each_gets_its_own_answer() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = std::sync::Arc::new(place.open());
     declare(&engine).await;
     let mut callers = tokio::task::JoinSet::new();

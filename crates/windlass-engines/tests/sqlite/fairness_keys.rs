@@ -5,7 +5,7 @@ use windlass_core::enqueue::NewJob;
 use windlass_core::names::FairnessKey;
 use windlass_engines::sqlite::SqliteEngine;
 
-use super::{Place, claim, new_job, ready_engine, stored};
+use super::{TestStore, claim, new_job, ready_engine, stored};
 use crate::words::request;
 
 async fn put(engine: &SqliteEngine, fairness_key: Option<&str>, count: usize) {
@@ -14,7 +14,7 @@ async fn put(engine: &SqliteEngine, fairness_key: Option<&str>, count: usize) {
     assert_eq!(stored(&engine.enqueue(request(jobs)).await.unwrap()).len(), count);
 }
 
-fn column(place: &Place) -> Vec<Option<String>> {
+fn column(place: &TestStore) -> Vec<Option<String>> {
     let conn = place.connect();
     let mut rows = conn.prepare("SELECT fairness_key FROM delayed_jobs ORDER BY id").unwrap();
     let found = rows.query_map([], |row| row.get(0)).unwrap();
@@ -23,7 +23,7 @@ fn column(place: &Place) -> Vec<Option<String>> {
 
 #[tokio::test]
 async fn jobs_without_a_fairness_key_have_the_empty_name_only_beside_others_that_have_one() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     put(&engine, None, 1).await;
     put(&engine, Some("a"), 1).await;
@@ -36,7 +36,7 @@ async fn jobs_without_a_fairness_key_have_the_empty_name_only_beside_others_that
 
 #[tokio::test]
 async fn a_row_whose_fairness_key_is_damaged_keeps_no_job_from_being_claimed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     put(&engine, Some("a"), 3).await;
     put(&engine, Some("b"), 3).await;

@@ -8,9 +8,9 @@ use windlass_core::engine::{Durability, Engine};
 use windlass_core::error::EngineError;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions, Synchronous, migrate};
 
-use super::{Place, claim, declare, enqueue, ready_engine};
+use super::{TestStore, claim, declare, enqueue, ready_engine};
 
-fn refusal(place: &Place) -> String {
+fn refusal(place: &TestStore) -> String {
     match SqliteEngine::open(place.path(), SqliteOptions::default()) {
         Err(EngineError::Unusable { why }) => why,
         other => panic!("expected a refusal, got {other:?}"),
@@ -19,14 +19,14 @@ fn refusal(place: &Place) -> String {
 
 #[test]
 fn a_directory_is_refused() {
-    let place = Place::new();
+    let place = TestStore::new();
     fs::create_dir(place.path()).unwrap();
     assert!(refusal(&place).contains("name a file in it"));
 }
 
 #[test]
 fn a_missing_directory_is_refused() {
-    let place = Place::new();
+    let place = TestStore::new();
     let path = place.folder.path().join("nowhere/jobs.db");
     let error = SqliteEngine::open(path, SqliteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("create it first"), "{error}");
@@ -34,7 +34,7 @@ fn a_missing_directory_is_refused() {
 
 #[test]
 fn another_kind_of_file_is_refused_and_left_alone() {
-    let place = Place::new();
+    let place = TestStore::new();
     let text = "this is a letter, not a database\n".repeat(100);
     fs::write(place.path(), &text).unwrap();
     assert!(refusal(&place).contains("another kind of file"));
@@ -43,7 +43,7 @@ fn another_kind_of_file_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn a_damaged_database_is_refused() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     enqueue(&engine, 1).await;
     drop(engine);
@@ -60,7 +60,7 @@ async fn a_damaged_database_is_refused() {
 
 #[test]
 fn a_file_that_may_not_be_written_to_is_refused() {
-    let place = Place::new();
+    let place = TestStore::new();
     drop(place.open());
     let mut rights = fs::metadata(place.path()).unwrap().permissions();
     rights.set_readonly(true);
@@ -79,7 +79,7 @@ fn a_file_that_may_not_be_written_to_is_refused() {
 
 #[test]
 fn a_file_that_another_process_locks_is_unavailable_after_the_timeout() {
-    let place = Place::new();
+    let place = TestStore::new();
     let other = Connection::open(place.path()).unwrap();
     other.execute_batch("CREATE TABLE theirs (x); BEGIN EXCLUSIVE; INSERT INTO theirs VALUES (1)").unwrap();
     let options = SqliteOptions { busy_timeout: Duration::from_millis(50), ..SqliteOptions::default() };
@@ -94,7 +94,7 @@ fn a_file_that_another_process_locks_is_unavailable_after_the_timeout() {
 
 #[test]
 fn a_newer_schema_is_refused() {
-    let place = Place::new();
+    let place = TestStore::new();
     drop(place.open());
     place.connect().execute("INSERT INTO windlass_schema VALUES (99, 'future', '')", []).unwrap();
     assert!(refusal(&place).contains("a newer Windlass was here"));
@@ -102,7 +102,7 @@ fn a_newer_schema_is_refused() {
 
 #[test]
 fn who_migrates_by_hand_is_told_to() {
-    let place = Place::new();
+    let place = TestStore::new();
     let by_hand = SqliteOptions { migrate: false, ..SqliteOptions::default() };
     let error = SqliteEngine::open(place.path(), by_hand.clone()).unwrap_err().to_string();
     assert!(error.contains("windlass migrate"), "{error}");
@@ -114,14 +114,14 @@ fn who_migrates_by_hand_is_told_to() {
 
 #[test]
 fn asking_what_is_pending_makes_no_file() {
-    let place = Place::new();
+    let place = TestStore::new();
     assert_eq!(migrate::pending(&place.path()).unwrap(), migrate::MIGRATIONS);
     assert!(!place.path().exists());
 }
 
 #[tokio::test]
 async fn jobs_live_beside_the_users_own_tables() {
-    let place = Place::new();
+    let place = TestStore::new();
     place.connect().execute_batch("CREATE TABLE wallets (id); INSERT INTO wallets VALUES (7)").unwrap();
     let engine = ready_engine(&place).await;
     enqueue(&engine, 1).await;
@@ -132,14 +132,14 @@ async fn jobs_live_beside_the_users_own_tables() {
 
 #[test]
 fn a_users_table_of_our_name_is_refused() {
-    let place = Place::new();
+    let place = TestStore::new();
     place.connect().execute_batch("CREATE TABLE attempts (colour TEXT)").unwrap();
     assert!(refusal(&place).contains("attempts"));
 }
 
 #[test]
 fn twenty_threads_may_open_a_fresh_file_at_once() {
-    let place = Place::new();
+    let place = TestStore::new();
     let path = place.path();
     let start = std::sync::Barrier::new(20);
     std::thread::scope(|scope| {
@@ -159,7 +159,7 @@ fn twenty_threads_may_open_a_fresh_file_at_once() {
 
 #[tokio::test]
 async fn jobs_are_there_when_the_file_is_opened_again() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = place.open();
     declare(&engine).await;
     let ids = enqueue(&engine, 3).await;
@@ -172,7 +172,7 @@ async fn jobs_are_there_when_the_file_is_opened_again() {
 
 #[test]
 fn what_an_engine_can_lose_depends_on_what_commits_wait_for() {
-    let place = Place::new();
+    let place = TestStore::new();
     assert_eq!(place.open().info().durability, Durability::PowerCut);
     let normal = SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };
     let engine = SqliteEngine::open(place.path(), normal).unwrap();

@@ -14,14 +14,14 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use super::{Place, WORKER, card, claim, claim_request, enqueue, kind, queue, ready_engine};
+use super::{TestStore, WORKER, card, claim, claim_request, enqueue, kind, queue, ready_engine};
 
-fn rows(place: &Place, table: &str) -> u32 {
+fn rows(place: &TestStore, table: &str) -> u32 {
     let sql = format!("SELECT count(*) FROM {table}");
     place.connect().query_row(&sql, [], |row| row.get(0)).unwrap()
 }
 
-fn engine_with_clock(place: &Place) -> (SqliteEngine, Arc<ManualClock>) {
+fn engine_with_clock(place: &TestStore) -> (SqliteEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
     let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
     (SqliteEngine::open(place.path(), options).unwrap(), clock)
@@ -29,7 +29,7 @@ fn engine_with_clock(place: &Place) -> (SqliteEngine, Arc<ManualClock>) {
 
 #[tokio::test]
 async fn a_job_that_snoozes_again_and_again_keeps_only_its_newest_attempts() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let id = enqueue(&engine, 1).await[0];
     let turns = ATTEMPTS_SHOWN_MAX * 3;
@@ -45,7 +45,7 @@ async fn a_job_that_snoozes_again_and_again_keeps_only_its_newest_attempts() {
 
 #[tokio::test]
 async fn old_traces_are_a_reason_to_go_on_pruning_though_young_ones_stand_among_them() {
-    let place = Place::new();
+    let place = TestStore::new();
     let (engine, clock) = engine_with_clock(&place);
     let spec = TypeSpec { retention_days: 0, ..TypeSpec::new(kind(), queue()) };
     let declaration = Declaration { queues: vec![QueueSpec::new(queue())], types: vec![spec] };
@@ -68,7 +68,7 @@ async fn old_traces_are_a_reason_to_go_on_pruning_though_young_ones_stand_among_
 
 #[tokio::test]
 async fn a_key_whose_text_is_damaged_is_pruned_as_any_other() {
-    let place = Place::new();
+    let place = TestStore::new();
     let (engine, _clock) = engine_with_clock(&place);
     let sql = "INSERT INTO job_keys VALUES (1, CAST(x'ff' AS TEXT), 99, '', 0), (1, 'sound', 98, '', 0)";
     place.connect().execute_batch(sql).unwrap();
@@ -78,7 +78,7 @@ async fn a_key_whose_text_is_damaged_is_pruned_as_any_other() {
 
 #[tokio::test]
 async fn workers_that_died_long_ago_leave_no_row() {
-    let place = Place::new();
+    let place = TestStore::new();
     let (engine, clock) = engine_with_clock(&place);
     let workers = [1, 2, 3].map(WorkerId::from_random);
     for worker in workers {
@@ -96,7 +96,7 @@ async fn workers_that_died_long_ago_leave_no_row() {
 
 #[tokio::test]
 async fn spent_tokens_are_forgotten_when_no_first_sending_can_come_any_more() {
-    let place = Place::new();
+    let place = TestStore::new();
     let (engine, clock) = engine_with_clock(&place);
     engine.register(card(WORKER)).await.unwrap();
     for _ in 0..5 {

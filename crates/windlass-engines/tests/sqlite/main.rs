@@ -38,11 +38,11 @@ use words::{card, claim_request, declaration, kind, queue, request};
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
 /// A folder with a database that is not created yet.
-struct Place {
+struct TestStore {
     folder: TempDir,
 }
 
-impl Place {
+impl TestStore {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary directory") }
     }
@@ -72,7 +72,7 @@ async fn declare(engine: &SqliteEngine) {
 }
 
 /// Opens an engine with a queue, a type and a worker.
-async fn ready_engine(place: &Place) -> SqliteEngine {
+async fn ready_engine(place: &TestStore) -> SqliteEngine {
     let engine = place.open();
     declare(&engine).await;
     engine.register(card(WORKER)).await.unwrap();

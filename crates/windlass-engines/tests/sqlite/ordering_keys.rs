@@ -7,7 +7,7 @@ use windlass_core::names::OrderingKey;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::sqlite::SqliteEngine;
 
-use super::{Place, claim, new_job, ready_engine, stored};
+use super::{TestStore, claim, new_job, ready_engine, stored};
 use crate::words::request;
 
 async fn put(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
@@ -17,7 +17,7 @@ async fn put(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
 
 #[tokio::test]
 async fn a_newcomer_does_not_pass_a_line_in_which_no_job_is_out_and_the_oldest_goes_on() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let jobs = put(&engine, 3).await;
     let gone = place.connect().execute("DELETE FROM delayed_jobs WHERE id = ?1", [jobs[0].0]).unwrap();

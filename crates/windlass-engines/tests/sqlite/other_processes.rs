@@ -10,14 +10,14 @@ use windlass_core::limits::CRASHES_MAX;
 use windlass_core::worker::{Heartbeat, Liveness, ProofOfLife, WorkerId};
 use windlass_engines::sqlite::enqueue_in;
 
-use super::{Hints, Place, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine};
+use super::{Hints, TestStore, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine};
 
 /// The longest wait, sufficient for a slow machine.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn each_commit_of_another_engine_is_noticed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let here = ready_engine(&place).await;
     let there = place.open();
     let hints = Hints::of(&here);
@@ -29,7 +29,7 @@ async fn each_commit_of_another_engine_is_noticed() {
 
 #[tokio::test]
 async fn the_users_own_transaction_wakes_workers_too() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let hints = Hints::of(&engine);
     let mut conn = place.connect();
@@ -42,7 +42,7 @@ async fn the_users_own_transaction_wakes_workers_too() {
 
 #[tokio::test]
 async fn an_engines_own_commits_are_not_taken_for_anothers() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let hints = Hints::of(&engine);
     for _ in 0..50 {
@@ -66,7 +66,7 @@ async fn an_engines_own_commits_are_not_taken_for_anothers() {
 
 #[tokio::test]
 async fn what_another_engine_declared_or_paused_is_known_at_once() {
-    let place = Place::new();
+    let place = TestStore::new();
     let (here, there) = (place.open(), place.open());
     declare(&there).await;
     assert_eq!(enqueue(&here, 1).await.len(), 1);
@@ -79,7 +79,7 @@ async fn what_another_engine_declared_or_paused_is_known_at_once() {
 
 #[tokio::test]
 async fn two_engines_never_claim_the_same_job() {
-    let place = Place::new();
+    let place = TestStore::new();
     let here = ready_engine(&place).await;
     let there = place.open();
     let other = WorkerId::from_random(2);
@@ -100,7 +100,7 @@ async fn two_engines_never_claim_the_same_job() {
 
 #[tokio::test]
 async fn a_worker_whose_process_is_gone_is_rescued_at_once() {
-    let place = Place::new();
+    let place = TestStore::new();
     let here = ready_engine(&place).await;
     let there = place.open();
     enqueue(&here, 1).await;
@@ -130,7 +130,7 @@ async fn a_worker_whose_process_is_gone_is_rescued_at_once() {
 
 #[tokio::test]
 async fn lock_files_go_with_their_workers() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let folder = place.folder.path().join("jobs.db.workers");
     let files = || std::fs::read_dir(&folder).unwrap().count();

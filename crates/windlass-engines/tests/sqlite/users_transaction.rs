@@ -14,9 +14,9 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions, complete_in, enqueue_in};
 
-use super::{Place, WORKER, card, claim, declare, enqueue, new_job, ready_engine, status, stored};
+use super::{TestStore, WORKER, card, claim, declare, enqueue, new_job, ready_engine, status, stored};
 
-fn with_table(place: &Place) -> Connection {
+fn with_table(place: &TestStore) -> Connection {
     let conn = place.connect();
     conn.execute_batch("CREATE TABLE orders (id INTEGER)").unwrap();
     conn
@@ -28,7 +28,7 @@ fn orders(conn: &Connection) -> i64 {
 
 #[tokio::test]
 async fn a_job_is_there_as_soon_as_the_transaction_is_committed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     let tx = conn.transaction().unwrap();
@@ -44,7 +44,7 @@ async fn a_job_is_there_as_soon_as_the_transaction_is_committed() {
 
 #[tokio::test]
 async fn a_rollback_leaves_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     let tx = conn.transaction().unwrap();
@@ -58,7 +58,7 @@ async fn a_rollback_leaves_nothing() {
 
 #[tokio::test]
 async fn a_job_ends_together_with_the_users_writes() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     enqueue(&engine, 1).await;
@@ -75,7 +75,7 @@ async fn a_job_ends_together_with_the_users_writes() {
 
 #[tokio::test]
 async fn a_rollback_leaves_the_job_running() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     enqueue(&engine, 1).await;
@@ -88,7 +88,7 @@ async fn a_rollback_leaves_the_job_running() {
 
 #[tokio::test]
 async fn a_lost_claim_writes_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     let id = enqueue(&engine, 1).await[0];
@@ -103,7 +103,7 @@ async fn a_lost_claim_writes_nothing() {
 
 #[tokio::test]
 async fn only_the_transaction_that_ends_a_job_is_told_so() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     enqueue(&engine, 1).await;
@@ -124,7 +124,7 @@ async fn settle(engine: &SqliteEngine, fence: Fence, transition: Transition) -> 
 
 #[tokio::test]
 async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
-    let place = Place::new();
+    let place = TestStore::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     let late = JobError::new(ErrorKind::TimedOut, "it took too long");
@@ -145,7 +145,7 @@ async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
 
 #[tokio::test]
 async fn through_an_engine_the_engines_clock_counts_and_the_attempt_began_with_its_claim() {
-    let place = Place::new();
+    let place = TestStore::new();
     let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
     let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
     let engine = SqliteEngine::open(place.path(), options).unwrap();
@@ -167,7 +167,7 @@ async fn through_an_engine_the_engines_clock_counts_and_the_attempt_began_with_i
 
 #[test]
 fn a_file_that_no_engine_has_opened_is_refused_with_what_to_do() {
-    let place = Place::new();
+    let place = TestStore::new();
     let mut conn = place.connect();
     let tx = conn.transaction().unwrap();
     let error = enqueue_in(&tx, vec![new_job()]).unwrap_err();

@@ -3,20 +3,20 @@
 use super::at_length;
 use super::killed::{SHORT, assert_in_order};
 use super::ledger::Line;
-use super::place::Place;
+use super::place::TestStore;
 use super::workers::{Leader, PATIENCE, Workers};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_a_leader_that_stood_still_writes_nothing_under_its_old_fence() {
-    freeze_and_resume(Place::postgres()).await;
+    freeze_and_resume(TestStore::postgres()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_a_leader_that_stood_still_writes_nothing_under_its_old_fence() {
-    freeze_and_resume(Place::redis()).await;
+    freeze_and_resume(TestStore::redis()).await;
 }
 
-async fn freeze_and_resume(place: Place) {
+async fn freeze_and_resume(place: TestStore) {
     let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
     let mut workers = Workers::start(place, SHORT).await;
     for _ in 0..rounds {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass::types::limits::DUTY_EXPIRY;
 
 use super::at_length;
-use super::place::Place;
+use super::place::TestStore;
 use super::process::work_if_asked;
 use super::workers::{Workers, summary};
 
@@ -26,25 +26,25 @@ async fn on_postgres_another_leads_in_time_when_the_leader_is_killed_and_at_once
     if work_if_asked().await {
         return;
     }
-    one_leads_after_another(Place::postgres()).await;
+    one_leads_after_another(TestStore::postgres()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_another_leads_in_time_when_the_leader_is_killed_and_at_once_when_it_ends() {
-    one_leads_after_another(Place::redis()).await;
+    one_leads_after_another(TestStore::redis()).await;
 }
 
 /// With the default leases, on both servers: what an operator of three processes observes.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_usual_leases_another_leads_when_the_lease_has_expired() {
     let rounds = if at_length() { 3 } else { 1 };
-    let postgres = Workers::start(Place::postgres(), DUTY_EXPIRY);
-    let redis = Workers::start(Place::redis(), DUTY_EXPIRY);
+    let postgres = Workers::start(TestStore::postgres(), DUTY_EXPIRY);
+    let redis = Workers::start(TestStore::redis(), DUTY_EXPIRY);
     let (mut postgres, mut redis) = tokio::join!(postgres, redis);
     tokio::join!(kill_leaders(&mut postgres, "postgres", rounds), kill_leaders(&mut redis, "redis", rounds));
 }
 
-async fn one_leads_after_another(place: Place) {
+async fn one_leads_after_another(place: TestStore) {
     let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
     let mut workers = Workers::start(place, SHORT).await;
     kill_leaders(&mut workers, name, rounds).await;

@@ -13,7 +13,7 @@ use windlass::{Handlers, Worker, WorkerOptions};
 
 use super::at_length;
 use super::client::Life;
-use super::place::{Place, STATISTICS};
+use super::place::{STATISTICS, TestStore};
 use super::process::idle;
 use super::traffic::STATEMENTS_A_SECOND;
 
@@ -67,7 +67,7 @@ async fn on_postgres_each_mode_asks_of_the_server_what_the_pages_say() {
     // Counts only statements that clients send, and not those inside functions.
     let settings = [STATISTICS[0], ("pg_stat_statements.track", "top"), ("max_connections", "600")];
     let place =
-        Place::postgres_with(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
+        TestStore::postgres_with(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
     let plan = Plan::of_this_run();
     // In the long form the modes run one after the other, so that none slows down another.
     let rounds = MODES.chunks(if at_length() { 1 } else { MODES.len() });
@@ -105,7 +105,7 @@ fn judge(of: impl Fn(DutyMode) -> Load, plan: Plan) {
     );
 }
 
-async fn watch(place: &Place, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, Load)> {
+async fn watch(place: &TestStore, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, Load)> {
     let (server, connection) = tokio_postgres::connect(&place.url(), NoTls).await.expect("the server is up");
     tokio::spawn(connection);
     server

@@ -8,7 +8,7 @@ use windlass::types::engine::Engine;
 use windlass_servers::{postgres, redis};
 
 /// A running server. Dropping it stops it.
-pub(super) enum Place {
+pub(super) enum TestStore {
     Postgres(postgres::Server),
     Redis(redis::Server),
 }
@@ -17,7 +17,7 @@ pub(super) enum Place {
 pub(super) const STATISTICS: [(&str, &str); 2] =
     [("shared_preload_libraries", "pg_stat_statements"), ("pg_stat_statements.track", "all")];
 
-impl Place {
+impl TestStore {
     pub(super) fn postgres() -> Self {
         Self::postgres_with(Vec::new())
     }

@@ -10,7 +10,7 @@ use windlass::types::engine::Engine;
 use windlass::types::rollups::roll_up::roll_up;
 use windlass::{Client, Handlers, Worker, WorkerOptions};
 
-use super::place::{Place, open};
+use super::place::{TestStore, open};
 use super::process::{Idle, idle};
 use super::workers::PATIENCE;
 
@@ -26,15 +26,15 @@ async fn what_a_killed_process_has_appended_is_booked_on_postgres() {
     if work_if_asked().await {
         return;
     }
-    kill_one(Place::postgres()).await;
+    kill_one(TestStore::postgres()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_process_has_appended_is_booked_on_redis() {
-    kill_one(Place::redis()).await;
+    kill_one(TestStore::redis()).await;
 }
 
-async fn kill_one(place: Place) {
+async fn kill_one(place: TestStore) {
     let url = place.url();
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args(["--exact", TEST_NAME, "--nocapture"]).env(VARIABLE, &url);

@@ -12,7 +12,7 @@ use windlass::types::schedules::{JobTemplate, ScheduleSpec};
 use windlass::{Client, Handlers, JobType, Worker, WorkerOptions};
 
 use super::at_length;
-use super::place::{Place, STATISTICS, open};
+use super::place::{STATISTICS, TestStore, open};
 use super::process::{Idle, idle};
 use super::workers::PATIENCE;
 
@@ -25,15 +25,15 @@ const STEPS_MAX: usize = SCHEDULES / 10;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_schedules_of_one_second_are_fired_in_few_steps_on_postgres() {
     let statistics = STATISTICS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    fire_all_at_once(Place::postgres_with(statistics.to_vec())).await;
+    fire_all_at_once(TestStore::postgres_with(statistics.to_vec())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_schedules_of_one_second_are_fired_in_few_steps_on_redis() {
-    fire_all_at_once(Place::redis()).await;
+    fire_all_at_once(TestStore::redis()).await;
 }
 
-async fn fire_all_at_once(place: Place) {
+async fn fire_all_at_once(place: TestStore) {
     let engine = open(&place.url()).await;
     let now = engine.now().await.expect("the server is up");
     // Usually late enough for a worker to have started and to lead. If not, the tick is within its grace.
@@ -63,8 +63,8 @@ async fn fire_all_at_once(place: Place) {
 
 /// In how many steps the jobs were made. On PostgreSQL it is the number of calls of the statement that ran
 /// most often; on Redis the jobs of one script have the same instant.
-async fn steps(place: &Place, jobs: &[StoredJob]) -> usize {
-    if matches!(place, Place::Redis(_)) {
+async fn steps(place: &TestStore, jobs: &[StoredJob]) -> usize {
+    if matches!(place, TestStore::Redis(_)) {
         return jobs.iter().map(|record| record.job.enqueued_at).collect::<BTreeSet<_>>().len();
     }
     let (server, connection) = tokio_postgres::connect(&place.url(), NoTls).await.expect("the server is up");

@@ -10,7 +10,7 @@ use windlass::types::limits::{HEARTBEAT_EVERY, WORKER_LEASE};
 
 use super::at_length;
 use super::client::{Hints, LeaseClient, Life, RequestCounts};
-use super::place::{Place, STATISTICS, open};
+use super::place::{STATISTICS, TestStore, open};
 
 /// The limit for all workers together, whatever their number.
 pub(super) const STATEMENTS_A_SECOND: f64 = 5.0;
@@ -89,8 +89,9 @@ impl Members {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_that_it_lives_once_in_a_while()
 {
-    let place =
-        Place::postgres_with(STATISTICS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
+    let place = TestStore::postgres_with(
+        STATISTICS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+    );
     let plan = Plan::of_this_run();
     let members = Members::start(&place.url(), &plan).await;
     let (server, connection) = tokio_postgres::connect(&place.url(), NoTls).await.expect("the server is up");
@@ -131,7 +132,7 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_many_workers_ask_little_about_leases_in_all() {
-    let place = Place::redis();
+    let place = TestStore::redis();
     let plan = Plan::of_this_run();
     let members = Members::start(&place.url(), &plan).await;
     let client = redis::Client::open(place.url()).expect("a valid address");

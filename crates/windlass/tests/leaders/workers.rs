@@ -8,7 +8,7 @@ use windlass::types::engine::Engine;
 use windlass::types::lease::StoredLease;
 
 use super::ledger::Ledger;
-use super::place::{Place, open};
+use super::place::{TestStore, open};
 use super::process::{DUTY, Process};
 
 /// The limit of all waits.
@@ -25,7 +25,7 @@ pub(super) struct Workers {
     engine: Arc<dyn Engine>,
     processes: Vec<Process>,
     url: String,
-    _place: Place,
+    _place: TestStore,
 }
 
 /// A leader: a process, with its term.
@@ -40,7 +40,7 @@ pub(super) struct Leader {
 }
 
 impl Workers {
-    pub(super) async fn start(place: Place, expiry: Duration) -> Self {
+    pub(super) async fn start(place: TestStore, expiry: Duration) -> Self {
         let url = place.url();
         let (engine, ledger) = (open(&url).await, Ledger::open(&url).await);
         ledger.begin().await;

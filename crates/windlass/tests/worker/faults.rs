@@ -57,7 +57,7 @@ fn options(lease: Duration) -> WorkerOptions {
 }
 
 /// The fixture: a server, two workers, one of them behind a proxy, and four producers behind it.
-struct Place {
+struct TestStore {
     server: Server,
     proxy: Proxy,
     shared_ledger: Arc<SharedLedger>,
@@ -68,7 +68,7 @@ struct Place {
     worked: watch::Sender<usize>,
 }
 
-impl Place {
+impl TestStore {
     async fn start() -> Self {
         Self::start_with(LEASE).await
     }
@@ -174,7 +174,7 @@ async fn produce(client: Client, shared_ledger: Arc<SharedLedger>, name: u8, sto
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_server_is_killed_again_and_again() {
-    let mut place = Place::start().await;
+    let mut place = TestStore::start().await;
     for _ in 0..KILLS {
         place.let_work(200).await;
         let server = &mut place.server;
@@ -190,7 +190,7 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_server_is_killed_again
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_connections_are_cut_and_answers_swallowed() {
-    let place = Place::start().await;
+    let place = TestStore::start().await;
     place.let_work(200).await;
     let from = place.shared_ledger.now();
     for cut in 0..CUTS {
@@ -225,7 +225,7 @@ async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its
     // A busy machine gives a process no processor for half a second now and then, which is no fault of the
     // server.
     let lease = 4 * LEASE;
-    let place = Place::start_with(lease).await;
+    let place = TestStore::start_with(lease).await;
     place.let_work(200).await;
     let before = workers(&place).await;
     let frozen = place.shared_ledger.fault(FaultKind::StoreAway, || {
@@ -246,7 +246,7 @@ async fn a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_the
     if work_if_asked().await {
         return;
     }
-    let place = Place::start().await;
+    let place = TestStore::start().await;
     let process = Process::start(&place.server.url(), &place.shared_ledger);
     let mut rescued = 0;
     for _ in 0..FREEZES_MAX {
@@ -263,7 +263,7 @@ async fn a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_the
 
 /// Freezes a process that holds jobs until they are rescued, and resumes it. Returns how many jobs were
 /// rescued.
-async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
+async fn freeze_until_rescued(place: &TestStore, process: &Process) -> usize {
     let of_process = |seen: &[WorkerSighting]| {
         seen.iter().find(|one| one.card.pid == process.pid() && one.running > 0).map(|one| one.card.id)
     };
@@ -295,7 +295,7 @@ async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
 }
 
 /// The jobs that a worker holds.
-async fn held_by(place: &Place, worker: WorkerId) -> Vec<JobId> {
+async fn held_by(place: &TestStore, worker: WorkerId) -> Vec<JobId> {
     let running = ListRequest { phase: Some(Phase::Running), limit: LIST_PAGE_MAX, ..ListRequest::default() };
     let running = place.client().engine().list(running).await.expect("the server is up");
     let is_theirs = |state: &JobState| matches!(state, JobState::Running { worker: by, .. } if *by == worker);
@@ -303,13 +303,13 @@ async fn held_by(place: &Place, worker: WorkerId) -> Vec<JobId> {
 }
 
 /// The workers that were not declared dead.
-async fn workers(place: &Place) -> BTreeSet<WorkerId> {
+async fn workers(place: &TestStore) -> BTreeSet<WorkerId> {
     let seen = place.client().engine().workers().await.expect("the server is up");
     seen.iter().map(|one| one.card.id).collect()
 }
 
 /// Polls the workers until there is an answer.
-async fn seen<T>(place: &Place, look: impl Fn(&[WorkerSighting]) -> Option<T>) -> T {
+async fn seen<T>(place: &TestStore, look: impl Fn(&[WorkerSighting]) -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         let seen = place.client().engine().workers().await.expect("the server is up");

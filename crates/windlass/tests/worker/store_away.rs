@@ -51,7 +51,7 @@ async fn row(_: Row, ctx: Context, State(signs): State<Signs>) -> Result<(), Pro
 }
 
 /// The fixture: a server, and a worker behind a proxy.
-struct Place {
+struct TestStore {
     _server: Server,
     proxy: Proxy,
     direct: Arc<dyn Engine>,
@@ -60,7 +60,7 @@ struct Place {
     go_on: Arc<Notify>,
 }
 
-impl Place {
+impl TestStore {
     async fn start() -> Self {
         let server = struck::start();
         let proxy = Proxy::start(server.address()).expect("the proxy starts");
@@ -117,7 +117,7 @@ impl Place {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_costs_nothing_while_the_store_is_away_and_the_newest_is_stored_when_it_is_back() {
-    let mut place = Place::start().await;
+    let mut place = TestStore::start().await;
     let id = place.put().await;
     place.expect_report("started").await;
     place.cut();
@@ -135,7 +135,7 @@ async fn progress_costs_nothing_while_the_store_is_away_and_the_newest_is_stored
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_ended_while_the_store_was_away_is_shown_when_it_was() {
-    let mut place = Place::start().await;
+    let mut place = TestStore::start().await;
     let id = place.put().await;
     place.expect_report("started").await;
     place.cut();

@@ -16,7 +16,7 @@ use crate::store::{connect_redis, drop_schema, of_redis, open_to_serve, redis_op
 const DEFAULT_FILE: &str = "windlass-dev.db";
 
 /// The store of `dev`.
-pub(super) struct Place {
+pub(super) struct DevStore {
     at: At,
     /// The configuration with the schema or namespace of `dev`.
     config: Config,
@@ -28,7 +28,7 @@ enum At {
     Namespace(RedisUrl),
 }
 
-impl Place {
+impl DevStore {
     /// Selects PostgreSQL or Redis if it is configured; else the named file, or the default file.
     pub(super) fn of(db: Option<&PathBuf>, config: &Config) -> Result<Self, Failure> {
         let mut config = config.clone();
