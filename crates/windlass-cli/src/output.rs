@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 
 use crate::config::Position;
 use crate::exit::{Code, Failure};
@@ -147,18 +147,18 @@ impl Output {
     }
 
     /// The cell of a job state, in its colour.
-    pub(crate) fn phase(&self, phase: Phase) -> Cell {
-        let cell = Cell::new(phase);
+    pub(crate) fn job_state(&self, job_state: JobState) -> Cell {
+        let cell = Cell::new(job_state);
         if !self.colour {
             return cell;
         }
-        cell.fg(match phase {
-            Phase::Ready => Color::Cyan,
-            Phase::Scheduled | Phase::Parked => Color::Yellow,
-            Phase::Running => Color::Blue,
-            Phase::Succeeded => Color::Green,
-            Phase::Dead => Color::Red,
-            Phase::Cancelled => Color::DarkGrey,
+        cell.fg(match job_state {
+            JobState::Ready => Color::Cyan,
+            JobState::Scheduled | JobState::Parked => Color::Yellow,
+            JobState::Running => Color::Blue,
+            JobState::Succeeded => Color::Green,
+            JobState::Dead => Color::Red,
+            JobState::Cancelled => Color::DarkGrey,
         })
     }
 }

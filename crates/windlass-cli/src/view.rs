@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use windlass_core::admin::{Counts, QueueStatus, StoredAttempt, StoredJob, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, JobState, Progress};
+use windlass_core::job::{Counters, Progress, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
 use windlass_core::outcome::JobError;
@@ -57,7 +57,7 @@ impl<'a> From<&'a StoredJob> for JobView<'a> {
             id: job.id.0,
             job_type: job.job_type.as_str(),
             queue: job.queue.as_str(),
-            state: record.phase().as_str(),
+            state: record.job_state().as_str(),
             gate: None,
             priority: job.priority.level(),
             label: job.label.as_ref().map(|label| label.as_str()),
@@ -90,23 +90,23 @@ impl<'a> From<&'a StoredJob> for JobView<'a> {
 }
 
 impl<'a> JobView<'a> {
-    fn set_state(&mut self, state: &'a JobState) {
+    fn set_state(&mut self, state: &'a StoredState) {
         match state {
-            JobState::Waiting { gate } => self.gate = gate.as_ref().map(|gate| gate.as_str()),
-            JobState::Running { worker, since, cancel_requested } => {
+            StoredState::Waiting { gate } => self.gate = gate.as_ref().map(|gate| gate.as_str()),
+            StoredState::Running { worker, since, cancel_requested } => {
                 self.worker = Some(worker.to_string());
                 self.running_since = Some((*since).into());
                 self.cancel_requested = cancel_requested.as_deref();
             }
-            JobState::Succeeded { at, result } => {
+            StoredState::Succeeded { at, result } => {
                 self.ended_at = Some((*at).into());
                 self.result = result.as_deref().map(Json::new);
             }
-            JobState::Dead { at, error } => {
+            StoredState::Dead { at, error } => {
                 self.ended_at = Some((*at).into());
                 self.last_error = Some(error);
             }
-            JobState::Cancelled { at, why } => {
+            StoredState::Cancelled { at, why } => {
                 self.ended_at = Some((*at).into());
                 self.cancelled_because = Some(why);
             }

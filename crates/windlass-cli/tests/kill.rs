@@ -5,7 +5,7 @@ use std::process::Child;
 use serde_json::Value;
 use windlass_conformance::history::{Event, FaultKind, History, Outcome, Rules, Uid, check};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, JobId, Phase};
+use windlass_core::job::{Counters, JobId, JobState};
 
 mod common;
 
@@ -138,7 +138,7 @@ fn unfinished(dir: &Dir) -> u64 {
     let queue = dir.ok(&["queue", "show", "bulk", "--json"]).json();
     ["ready", "scheduled", "parked", "running"]
         .iter()
-        .map(|phase| queue["counts"][phase].as_u64().expect("a count"))
+        .map(|job_state| queue["counts"][job_state].as_u64().expect("a count"))
         .sum()
 }
 
@@ -217,7 +217,7 @@ fn finals(dir: &Dir) -> Vec<Event> {
 
 fn final_event(job: &Value) -> Event {
     let counters: Counters = serde_json::from_value(job["counters"].clone()).expect("counters");
-    let phase: Phase = job["state"].as_str().expect("a state").parse().expect("a phase");
+    let job_state: JobState = job["state"].as_str().expect("a state").parse().expect("a state");
     let uid = Uid(job["payload"]["uid"].as_str().expect("sample jobs carry their uid").to_owned());
-    Event::Final { uid, job: JobId(job["id"].as_i64().expect("a number")), phase, counters }
+    Event::Final { uid, job: JobId(job["id"].as_i64().expect("a number")), job_state, counters }
 }

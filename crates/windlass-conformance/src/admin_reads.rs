@@ -4,7 +4,7 @@
 
 use windlass_core::admin::ListRequest;
 use windlass_core::enqueue::NewJob;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::key::KeyClaim;
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::names::{CorrelationId, GroupName, Tag};
@@ -12,7 +12,7 @@ use windlass_core::names::{CorrelationId, GroupName, Tag};
 use crate::harness::*;
 
 const ALL: ListRequest = ListRequest {
-    phase: None,
+    job_state: None,
     queue: None,
     job_type: None,
     key: None,
@@ -55,7 +55,7 @@ pub async fn a_list_has_the_newest_first(h: &Harness) {
     assert_eq!(list(h, ALL).await, ids);
 }
 
-pub async fn a_list_shows_jobs_in_every_phase(h: &Harness) {
+pub async fn a_list_shows_jobs_in_every_job_state(h: &Harness) {
     let parked = h.parked_job("semaphore:screenshot").await;
     let dead = h.dead_letter().await;
     let claimed = h.enqueue_and_claim_one().await;
@@ -66,17 +66,17 @@ pub async fn a_list_shows_jobs_in_every_phase(h: &Harness) {
     let scheduled = h.enqueue(due_in(minutes(5))).await;
     let ready = h.enqueue(work()).await;
     assert_eq!(list(h, ALL).await, [ready, scheduled, running, cancelled, succeeded, dead, parked]);
-    let phases = [
-        (Phase::Ready, ready),
-        (Phase::Scheduled, scheduled),
-        (Phase::Parked, parked),
-        (Phase::Running, running),
-        (Phase::Succeeded, succeeded),
-        (Phase::Dead, dead),
-        (Phase::Cancelled, cancelled),
+    let job_states = [
+        (JobState::Ready, ready),
+        (JobState::Scheduled, scheduled),
+        (JobState::Parked, parked),
+        (JobState::Running, running),
+        (JobState::Succeeded, succeeded),
+        (JobState::Dead, dead),
+        (JobState::Cancelled, cancelled),
     ];
-    for (phase, id) in phases {
-        assert_eq!(list(h, ListRequest { phase: Some(phase), ..ALL }).await, [id], "{phase}");
+    for (job_state, id) in job_states {
+        assert_eq!(list(h, ListRequest { job_state: Some(job_state), ..ALL }).await, [id], "{job_state}");
     }
 }
 
@@ -87,9 +87,9 @@ pub async fn a_listed_job_is_the_record_itself(h: &Harness) {
     assert_eq!(listed, h.record(id).await);
 }
 
-pub async fn a_list_by_phase_moves_with_the_clock(h: &Harness) {
+pub async fn a_list_by_job_state_moves_with_the_clock(h: &Harness) {
     let id = h.enqueue(due_in(secs(5))).await;
-    let ready = ListRequest { phase: Some(Phase::Ready), ..ALL };
+    let ready = ListRequest { job_state: Some(JobState::Ready), ..ALL };
     assert_eq!(list(h, ready.clone()).await, []);
     h.advance(secs(5));
     assert_eq!(list(h, ready).await, [id]);
@@ -143,7 +143,7 @@ pub async fn filters_of_a_list_all_apply(h: &Harness) {
     let found = h.enqueue(work()).await;
     h.enqueue(due_in(minutes(5))).await;
     h.enqueue(job_of(OTHER_WORK)).await;
-    let request = ListRequest { phase: Some(Phase::Ready), queue: Some(queue(MAIN)), ..ALL };
+    let request = ListRequest { job_state: Some(JobState::Ready), queue: Some(queue(MAIN)), ..ALL };
     assert_eq!(list(h, request).await, [found]);
 }
 

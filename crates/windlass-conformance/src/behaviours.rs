@@ -341,8 +341,8 @@ macro_rules! every_behaviour {
             ;
             admin_reads:
                 a_job_that_never_was_is_nothing a_record_says_when_it_was_read the_engines_now_is_the_clocks
-                an_engine_says_what_it_is a_list_has_the_newest_first a_list_shows_jobs_in_every_phase
-                a_listed_job_is_the_record_itself a_list_by_phase_moves_with_the_clock
+                an_engine_says_what_it_is a_list_has_the_newest_first a_list_shows_jobs_in_every_job_state
+                a_listed_job_is_the_record_itself a_list_by_job_state_moves_with_the_clock
                 a_list_can_be_of_one_queue a_list_can_be_of_one_type a_list_can_be_of_one_key_past_and_present
                 a_list_can_be_of_one_tag a_list_can_be_of_one_correlation a_list_can_be_of_one_group
                 filters_of_a_list_all_apply a_page_has_no_more_than_asked_for

@@ -4,7 +4,7 @@
 
 use windlass_core::admin::{AttemptEnding, CancelAnswer};
 use windlass_core::claim::{ClaimAnswer, Fence};
-use windlass_core::job::{JobId, JobState, Phase, Progress};
+use windlass_core::job::{JobId, JobState, Progress, StoredState};
 use windlass_core::settle::Transition;
 use windlass_core::worker::{Liveness, WorkerId};
 
@@ -17,7 +17,7 @@ async fn cancel(h: &Harness, id: JobId) -> CancelAnswer {
 pub async fn a_waiting_job_is_cancelled_with_its_reason(h: &Harness) {
     let id = h.enqueue(work()).await;
     assert_eq!(cancel(h, id).await, CancelAnswer::Cancelled);
-    let state = JobState::Cancelled { at: h.now(), why: "not needed".to_owned() };
+    let state = StoredState::Cancelled { at: h.now(), why: "not needed".to_owned() };
     assert_eq!(h.state_of(id).await, state);
 }
 
@@ -34,7 +34,7 @@ pub async fn a_cancelled_job_is_never_claimed(h: &Harness) {
 pub async fn a_scheduled_job_is_cancelled(h: &Harness) {
     let id = h.enqueue(due_in(minutes(5))).await;
     assert_eq!(cancel(h, id).await, CancelAnswer::Cancelled);
-    assert_eq!(h.phase_of(id).await, Phase::Cancelled);
+    assert_eq!(h.job_state_of(id).await, JobState::Cancelled);
 }
 
 pub async fn a_parked_job_is_cancelled_and_its_gate_lets_nothing_through(h: &Harness) {
@@ -42,14 +42,14 @@ pub async fn a_parked_job_is_cancelled_and_its_gate_lets_nothing_through(h: &Har
     assert_eq!(cancel(h, id).await, CancelAnswer::Cancelled);
     let gate = windlass_core::gate::Gate::named("semaphore:screenshot");
     assert_eq!(h.engine.open_gate(&gate, 10).await.expect(UP).changed, 0);
-    assert_eq!(h.phase_of(id).await, Phase::Cancelled);
+    assert_eq!(h.job_state_of(id).await, JobState::Cancelled);
 }
 
 pub async fn a_running_job_is_asked_to_stop_and_goes_on_running(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     assert_eq!(cancel(h, claimed.job.id).await, CancelAnswer::Requested);
     let cancel_requested = Some("not needed".to_owned());
-    let running = JobState::Running { worker: h.worker, since: h.now(), cancel_requested };
+    let running = StoredState::Running { worker: h.worker, since: h.now(), cancel_requested };
     assert_eq!(h.state_of(claimed.job.id).await, running);
 }
 
@@ -170,9 +170,11 @@ pub async fn what_has_ended_is_not_cancelled_and_the_answer_says_how_it_ended(h:
     let dead = h.dead_letter().await;
     let cancelled = h.enqueue(work()).await;
     cancel(h, cancelled).await;
-    for (id, phase) in [(succeeded, Phase::Succeeded), (dead, Phase::Dead), (cancelled, Phase::Cancelled)] {
-        assert_eq!(cancel(h, id).await, CancelAnswer::AlreadyEnded(phase));
-        assert_eq!(h.phase_of(id).await, phase);
+    for (id, job_state) in
+        [(succeeded, JobState::Succeeded), (dead, JobState::Dead), (cancelled, JobState::Cancelled)]
+    {
+        assert_eq!(cancel(h, id).await, CancelAnswer::AlreadyEnded(job_state));
+        assert_eq!(h.job_state_of(id).await, job_state);
     }
 }
 

@@ -5,7 +5,7 @@
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::error::EngineError;
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobState, StoredState};
 use windlass_core::limits::{CLAIM_BATCH_MAX, ENQUEUE_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::worker::WorkerId;
 
@@ -13,7 +13,7 @@ use crate::harness::*;
 
 pub async fn a_claimed_job_runs_under_its_worker(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
-    let running = JobState::Running { worker: h.worker, since: h.now(), cancel_requested: None };
+    let running = StoredState::Running { worker: h.worker, since: h.now(), cancel_requested: None };
     assert_eq!(h.state_of(claimed.job.id).await, running);
 }
 
@@ -41,7 +41,7 @@ pub async fn an_unregistered_worker_gets_nothing(h: &Harness) {
     let stranger = WorkerId::from_random(h.fresh_bits());
     let answer = h.engine.claim(ClaimRequest { worker: stranger, ..h.claim_request(1) }).await.expect(UP);
     assert_eq!(answer, ClaimAnswer::WorkerDead);
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
 }
 
 pub async fn a_worker_declared_dead_gets_nothing(h: &Harness) {
@@ -107,7 +107,7 @@ pub async fn types_not_asked_for_are_left_to_others(h: &Harness) {
     let kept = h.enqueue(job_of(KEPT)).await;
     let claimed = h.claim_with(ClaimRequest { types: vec![type_name(KEPT)], ..h.claim_request(10) }).await;
     assert_eq!(ids(&claimed), [kept]);
-    assert_eq!(h.phase_of(left).await, Phase::Ready);
+    assert_eq!(h.job_state_of(left).await, JobState::Ready);
 }
 
 pub async fn a_few_jobs_behind_many_of_other_types_are_found(h: &Harness) {

@@ -6,7 +6,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::Declaration;
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal, When};
 use windlass_core::error::EngineError;
-use windlass_core::job::{Counters, JobState, Phase};
+use windlass_core::job::{Counters, JobState, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
 use windlass_core::limits::{DELAY_MAX, ENQUEUE_BATCH_MAX, TAGS_MAX};
@@ -19,8 +19,8 @@ use crate::harness::*;
 
 pub async fn a_new_job_is_ready(h: &Harness) {
     let id = h.enqueue(work()).await;
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: None });
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
 }
 
 pub async fn a_new_job_has_done_nothing_yet(h: &Harness) {
@@ -59,8 +59,8 @@ pub async fn where_a_job_comes_from_is_known_until_its_history_ends(h: &Harness)
     assert_eq!(claimed.iter().filter(|claimed| claimed.job.provenance == provenance()).count(), 2);
     h.succeed(&claimed[0]).await;
     h.bury(&claimed[1]).await;
-    for (id, phase) in [(succeeds, Phase::Succeeded), (dies, Phase::Dead)] {
-        assert_eq!((h.record(id).await.job.provenance, h.phase_of(id).await), (provenance(), phase));
+    for (id, job_state) in [(succeeds, JobState::Succeeded), (dies, JobState::Dead)] {
+        assert_eq!((h.record(id).await.job.provenance, h.job_state_of(id).await), (provenance(), job_state));
     }
     h.engine.retry(dies).await.expect(UP);
     assert_eq!(h.record(dies).await.job.provenance, provenance());
@@ -90,17 +90,17 @@ fn job_with_everything(h: &Harness) -> NewJob {
 
 pub async fn a_delayed_job_is_scheduled_and_ready_exactly_when_due(h: &Harness) {
     let id = h.enqueue(due_in(secs(10))).await;
-    assert_eq!(h.phase_of(id).await, Phase::Scheduled);
+    assert_eq!(h.job_state_of(id).await, JobState::Scheduled);
     h.advance(secs(10) - std::time::Duration::from_micros(1));
-    assert_eq!(h.phase_of(id).await, Phase::Scheduled);
+    assert_eq!(h.job_state_of(id).await, JobState::Scheduled);
     h.advance(std::time::Duration::from_micros(1));
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
 }
 
 pub async fn a_job_for_an_instant_in_the_past_is_ready_and_keeps_its_instant(h: &Harness) {
     let due = h.now().minus(minutes(3));
     let id = h.enqueue(NewJob { when: When::At(due), ..work() }).await;
-    assert_eq!((h.record(id).await.job.due, h.phase_of(id).await), (due, Phase::Ready));
+    assert_eq!((h.record(id).await.job.due, h.job_state_of(id).await), (due, JobState::Ready));
 }
 
 pub async fn numbers_rise_in_the_order_of_a_batch(h: &Harness) {

@@ -4,7 +4,7 @@
 
 use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::enqueue::{NewJob, When};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 
 use crate::harness::*;
 
@@ -47,7 +47,7 @@ pub async fn a_running_job_does_not_expire(h: &Harness) {
     h.advance(secs(60));
     h.sweep().await;
     let id = h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(id).await, JobState::Succeeded);
 }
 
 pub async fn a_parked_job_expires(h: &Harness) {
@@ -71,7 +71,7 @@ pub async fn a_job_that_was_started_once_no_longer_expires(h: &Harness) {
     h.crash_once().await;
     h.advance(minutes(2));
     h.sweep().await;
-    assert_eq!(h.phase_of(id).await, Phase::Parked);
+    assert_eq!(h.job_state_of(id).await, JobState::Parked);
     let suspects = Suspects::One { crashes_max: 3 };
     assert_eq!(h.claim_with(ClaimRequest { suspects, ..h.claim_request(1) }).await.len(), 1);
 }
@@ -95,7 +95,7 @@ pub async fn a_sweep_goes_in_batches_and_says_whether_there_is_more(h: &Harness)
 pub async fn what_has_not_expired_is_left_by_a_sweep(h: &Harness) {
     let id = h.enqueue(expiring(5)).await;
     assert_eq!(h.sweep().await, 0);
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
 }
 
 /// Returns expiring jobs of a queue without fairness keys, and then of a queue where some have a fairness

@@ -6,7 +6,7 @@
 use windlass_core::admin::StoredJob;
 use windlass_core::claim::{ClaimToken, Claimed, Fence};
 use windlass_core::enqueue::NewJob;
-use windlass_core::job::{JobId, Phase, Progress};
+use windlass_core::job::{JobId, JobState, Progress};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use crate::harness::*;
@@ -66,7 +66,7 @@ pub async fn a_stale_success_of_a_type_that_keeps_nothing_is_lost(h: &Harness) {
     let (stale, current) = stale_and_current_of(h, job_of(FLEETING)).await;
     h.succeed_leaving_nothing().await;
     assert_eq!(h.settle(&stale, Transition::Succeed { result: None }).await, Settled::ClaimLost);
-    assert_eq!(h.phase_of(current.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(current.job.id).await, JobState::Running);
     h.succeed(&current).await;
     assert_eq!(h.totals().await.succeeded, 2);
 }
@@ -83,7 +83,7 @@ pub async fn the_current_owner_ends_the_job_after_a_stale_try(h: &Harness) {
     let (stale, current) = stale_and_current(h).await;
     h.settle(&stale, Transition::Bury { error: oops() }).await;
     let id = h.succeed(&current).await;
-    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(id).await, JobState::Succeeded);
 }
 
 pub async fn a_stale_end_after_the_owners_end_changes_nothing(h: &Harness) {
@@ -100,21 +100,21 @@ pub async fn an_end_by_a_worker_declared_dead_is_lost_even_without_a_claim_since
     let stale = h.claim_one_as(victim).await;
     h.kill(victim).await;
     assert_eq!(h.settle(&stale, Transition::Succeed { result: None }).await, Settled::ClaimLost);
-    assert_eq!(h.phase_of(stale.job.id).await, Phase::Parked);
+    assert_eq!(h.job_state_of(stale.job.id).await, JobState::Parked);
 }
 
 pub async fn an_end_after_the_lease_but_before_a_rescue_is_taken(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     h.let_leases_run_out();
     let id = h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(id).await, JobState::Succeeded);
 }
 
 pub async fn an_end_with_an_invented_token_is_lost(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let forged = Claimed { token: ClaimToken::from_random(h.fresh_bits()), ..claimed.clone() };
     assert_eq!(h.settle(&forged, Transition::Succeed { result: None }).await, Settled::ClaimLost);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
 }
 
 pub async fn an_end_of_a_job_that_never_was_is_lost(h: &Harness) {
@@ -129,7 +129,7 @@ pub async fn an_end_of_a_waiting_job_is_lost(h: &Harness) {
     let (transition, report) = (Transition::Succeed { result: None }, AttemptReport::default());
     let settlement = windlass_core::settle::Settlement { fence, transition, report };
     assert_eq!(h.settle_with(settlement).await, Settled::ClaimLost);
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
 }
 
 pub async fn the_token_of_one_claim_ends_only_its_own_jobs(h: &Harness) {
@@ -137,7 +137,7 @@ pub async fn the_token_of_one_claim_ends_only_its_own_jobs(h: &Harness) {
     let second = h.enqueue_and_claim_one().await;
     let crossed = Claimed { token: first.token, ..second.clone() };
     assert_eq!(h.settle(&crossed, Transition::Succeed { result: None }).await, Settled::ClaimLost);
-    assert_eq!(h.phase_of(second.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(second.job.id).await, JobState::Running);
 }
 
 pub async fn a_repeated_end_of_any_kind_is_applied_once(h: &Harness) {
@@ -165,7 +165,7 @@ pub async fn a_repeated_end_is_applied_even_if_the_job_runs_again(h: &Harness) {
     h.advance(secs(1));
     let second = h.claim_one().await;
     h.fail(&first, secs(1)).await;
-    assert_eq!(h.phase_of(second.job.id).await, Phase::Running, "the new attempt is not disturbed");
+    assert_eq!(h.job_state_of(second.job.id).await, JobState::Running, "the new attempt is not disturbed");
 }
 
 pub async fn a_repeated_success_is_applied_even_if_nothing_is_kept_of_the_job(h: &Harness) {
@@ -184,8 +184,8 @@ pub async fn one_stale_end_in_a_batch_spoils_no_other(h: &Harness) {
     let batch = vec![end(fresh.clone()), end(stale), end(current.clone())];
     let answers = h.engine.settle(batch).await.expect(UP);
     assert_eq!(answers, [Settled::Applied, Settled::ClaimLost, Settled::Applied]);
-    assert_eq!(h.phase_of(fresh.job.id).await, Phase::Succeeded);
-    assert_eq!(h.phase_of(current.job.id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(fresh.job.id).await, JobState::Succeeded);
+    assert_eq!(h.job_state_of(current.job.id).await, JobState::Succeeded);
 }
 
 pub async fn two_ends_at_once_under_one_token_are_one_end(h: &Harness) {
@@ -217,7 +217,7 @@ pub async fn an_operators_retry_does_not_bring_an_old_token_back(h: &Harness) {
     let second = h.claim_one().await;
     assert_eq!(second.job.counters.attempts, 1, "the counter value is issued again, the token is not");
     h.settle(&first, Transition::Succeed { result: None }).await;
-    assert_eq!(h.phase_of(id).await, Phase::Running);
+    assert_eq!(h.job_state_of(id).await, JobState::Running);
 }
 
 pub async fn two_ends_of_one_job_in_one_batch_are_one_end(h: &Harness) {
@@ -250,7 +250,7 @@ pub async fn a_repeated_end_is_applied_whatever_became_of_the_job_since(h: &Harn
     h.bury(&started_over).await;
     h.engine.retry(started_over.job.id).await.expect(UP);
     h.bury(&started_over).await;
-    assert_eq!(h.phase_of(started_over.job.id).await, Phase::Ready, "a repeat makes no job dead");
+    assert_eq!(h.job_state_of(started_over.job.id).await, JobState::Ready, "a repeat makes no job dead");
     h.engine.cancel(started_over.job.id, "make room for the next").await.expect(UP);
 }
 
@@ -262,7 +262,7 @@ pub async fn a_repeated_end_is_applied_even_if_the_next_worker_died_with_the_job
     h.crash_suspect().await;
     assert_eq!(h.crash_suspect().await.buried, [first.job.id]);
     h.fail(&first, secs(0)).await;
-    assert_eq!(h.phase_of(first.job.id).await, Phase::Dead);
+    assert_eq!(h.job_state_of(first.job.id).await, JobState::Dead);
 }
 
 pub async fn only_the_last_end_of_a_job_is_remembered(h: &Harness) {

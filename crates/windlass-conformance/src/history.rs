@@ -31,7 +31,7 @@
 //! ```
 //! use windlass_conformance::history::{Event, History, Outcome, Rules, Uid, check};
 //! use windlass_core::clock::Timestamp;
-//! use windlass_core::job::{Counters, JobId, Phase};
+//! use windlass_core::job::{Counters, JobId, JobState};
 //!
 //! let uid = || Uid::from("producer-1/17");
 //! let at = Timestamp::from_micros;
@@ -41,8 +41,8 @@
 //! history.push(at(30), Event::start(uid(), "token-a", "worker-1"));       // the handler's first line
 //! history.push(at(40), Event::end(uid(), "token-a", Outcome::Done));      // its last, before the settle
 //! history.push(at(50), Event::applied(uid(), "token-a"));                 // after the settle's answer came
-//! let (phase, counters) = (Phase::Succeeded, Counters { attempts: 1, ..Counters::default() });
-//! history.push(at(60), Event::Final { uid: uid(), job: JobId(1), phase, counters });
+//! let (job_state, counters) = (JobState::Succeeded, Counters { attempts: 1, ..Counters::default() });
+//! history.push(at(60), Event::Final { uid: uid(), job: JobId(1), job_state, counters });
 //! let verdict = check(&history, &Rules::default());
 //! assert!(verdict.is_clean(), "{verdict}");
 //! ```

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::admin::RetryAnswer;
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal, When};
-use windlass_core::job::{Counters, JobId, Phase};
+use windlass_core::job::{Counters, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::settle::Transition;
 
@@ -216,7 +216,7 @@ pub async fn a_dead_backfill_is_revived_with_fresh_counters_and_the_new_payload(
     let answer = h.offer(NewJob { payload: payload("second"), ..backfill() }).await;
     assert_eq!(answer, EnqueueAnswer::Revived(holder));
     let record = h.record(holder).await;
-    assert_eq!((record.phase(), record.job.counters), (Phase::Ready, Counters::default()));
+    assert_eq!((record.job_state(), record.job.counters), (JobState::Ready, Counters::default()));
     assert_eq!(record.job.payload, payload("second"));
 }
 
@@ -228,7 +228,7 @@ pub async fn a_revived_job_runs_again(h: &Harness) {
     let again = h.claim_one().await;
     assert_eq!((again.job.id, again.job.counters.attempts), (holder, 1));
     h.succeed(&again).await;
-    assert_eq!(h.phase_of(holder).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(holder).await, JobState::Succeeded);
 }
 
 pub async fn a_waiting_backfill_is_kept_not_revived(h: &Harness) {
@@ -269,7 +269,7 @@ pub async fn a_dead_letter_whose_key_has_a_new_holder_is_not_retried(h: &Harness
     let dead = h.bury(&claimed).await;
     let holder = h.enqueue(keyed()).await;
     assert_eq!(h.engine.retry(dead).await.expect(UP), RetryAnswer::KeyHeld(holder));
-    assert_eq!(h.phase_of(dead).await, Phase::Dead);
+    assert_eq!(h.job_state_of(dead).await, JobState::Dead);
 }
 
 pub async fn a_retried_dead_letter_takes_its_key_back(h: &Harness) {

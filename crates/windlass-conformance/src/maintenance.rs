@@ -5,7 +5,7 @@
 use windlass_core::engine::Declaration;
 use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::limits::RETENTION_DAYS_DEFAULT;
@@ -20,8 +20,8 @@ async fn orphan(h: &Harness) -> JobId {
     h.enqueue(job_of("orphan")).await
 }
 
-fn orphanage() -> JobState {
-    JobState::Waiting { gate: Some(Gate::no_handler(&type_name("orphan"))) }
+fn orphanage() -> StoredState {
+    StoredState::Waiting { gate: Some(Gate::no_handler(&type_name("orphan"))) }
 }
 
 pub async fn a_job_without_a_handler_is_parked_while_its_queue_is_served(h: &Harness) {
@@ -36,20 +36,20 @@ pub async fn a_job_of_a_queue_without_workers_just_waits(h: &Harness) {
     let elsewhere = WorkerCard { queues: vec![queue(OTHER)], ..h.card() };
     h.register(elsewhere).await;
     assert_eq!(h.sweep().await, 0);
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
 }
 
 pub async fn a_job_that_some_worker_handles_is_not_parked(h: &Harness) {
     let id = h.enqueue(work()).await;
     assert_eq!(h.sweep().await, 0);
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
 }
 
 pub async fn a_job_waits_for_its_handler_no_longer_once_a_worker_brings_it(h: &Harness) {
     let id = orphan(h).await;
     h.sweep().await;
     h.register(WorkerCard { types: vec![type_name("orphan")], ..h.card() }).await;
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: None });
 }
 
 pub async fn a_worker_of_another_type_lets_no_job_through(h: &Harness) {
@@ -216,7 +216,7 @@ pub async fn dead_letters_stay_until_they_are_discarded(h: &Harness) {
     let id = h.dead_letter().await;
     h.advance(days(4000));
     h.prune().await;
-    assert_eq!(h.phase_of(id).await, Phase::Dead);
+    assert_eq!(h.job_state_of(id).await, JobState::Dead);
 }
 
 pub async fn unfinished_jobs_are_never_pruned(h: &Harness) {
@@ -258,15 +258,16 @@ pub async fn a_gate_lets_the_oldest_through_first(h: &Harness) {
     }
     let opened = h.engine.open_gate(&Gate::named("semaphore:screenshot"), 2).await.expect(UP);
     assert_eq!((opened.changed, opened.more), (2, true));
-    let phases = [h.phase_of(ids[0]).await, h.phase_of(ids[1]).await, h.phase_of(ids[2]).await];
-    assert_eq!(phases, [Phase::Ready, Phase::Ready, Phase::Parked]);
+    let job_states =
+        [h.job_state_of(ids[0]).await, h.job_state_of(ids[1]).await, h.job_state_of(ids[2]).await];
+    assert_eq!(job_states, [JobState::Ready, JobState::Ready, JobState::Parked]);
 }
 
 pub async fn a_gate_lets_no_job_through_that_waits_at_another(h: &Harness) {
     let id = h.parked_job("semaphore:screenshot").await;
     let opened = h.engine.open_gate(&Gate::named("semaphore:mail"), 10).await.expect(UP);
     assert_eq!((opened.changed, opened.more), (0, false));
-    assert_eq!(h.phase_of(id).await, Phase::Parked);
+    assert_eq!(h.job_state_of(id).await, JobState::Parked);
 }
 
 pub async fn what_a_gate_let_through_keeps_its_age(h: &Harness) {
@@ -319,7 +320,7 @@ async fn parked_while_its_worker_was_silent(h: &Harness) -> (JobId, windlass_cor
 pub async fn a_late_heartbeat_lets_through_what_waited_for_a_handler(h: &Harness) {
     let (id, silent) = parked_while_its_worker_was_silent(h).await;
     h.beat(silent).await;
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: None });
 }
 
 pub async fn a_sweep_lets_through_what_was_parked_while_the_clock_was_ahead(h: &Harness) {
@@ -327,5 +328,5 @@ pub async fn a_sweep_lets_through_what_was_parked_while_the_clock_was_ahead(h: &
     h.clock.set(h.now().minus(windlass_core::limits::WORKER_LEASE));
     h.beat(silent).await;
     h.sweep().await;
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: None });
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::admin::{CancelAnswer, Changed, RetryAnswer};
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, When};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::OrderingKey;
 use windlass_core::settle::{AttemptReport, Transition};
@@ -29,7 +29,7 @@ async fn three(h: &Harness) -> [JobId; 3] {
 
 async fn gate_of(h: &Harness, id: JobId) -> Option<Gate> {
     match h.state_of(id).await {
-        JobState::Waiting { gate } => gate,
+        StoredState::Waiting { gate } => gate,
         other => panic!("expected a job that waits, got {other:?}"),
     }
 }
@@ -77,7 +77,7 @@ pub async fn an_ordering_key_counts_within_its_type_only(h: &Harness) {
 
 pub async fn who_waits_in_line_is_parked_and_uses_no_attempt(h: &Harness) {
     let [first, second, third] = three(h).await;
-    assert_eq!(h.phase_of(first).await, Phase::Ready);
+    assert_eq!(h.job_state_of(first).await, JobState::Ready);
     for id in [second, third] {
         assert_eq!(gate_of(h, id).await, Some(Gate::ordering_key(&type_name(WORK), &ordering_key("a"))));
     }
@@ -132,7 +132,7 @@ pub async fn order_goes_by_arrival_and_not_by_due_time_or_priority(h: &Harness) 
     let claimed = h.claim_one().await;
     assert_eq!(claimed.job.id, first);
     h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(late).await, Phase::Scheduled);
+    assert_eq!(h.job_state_of(late).await, JobState::Scheduled);
     assert_eq!(h.claim(10).await, []);
     assert!(is_in_line(h, urgent).await);
 }
@@ -192,7 +192,7 @@ pub async fn a_running_head_that_is_cancelled_lets_the_next_go_when_it_ends(h: &
     assert_eq!(h.engine.cancel(first, "no").await.expect(UP), CancelAnswer::Requested);
     assert_eq!(h.claim(10).await, []);
     h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(first).await, Phase::Cancelled);
+    assert_eq!(h.job_state_of(first).await, JobState::Cancelled);
     assert_eq!(ids(&h.claim(10).await), [second]);
 }
 
@@ -230,7 +230,7 @@ pub async fn one_that_expires_in_line_is_passed_over(h: &Harness) {
     let third = h.enqueue(of("a")).await;
     h.advance(secs(6));
     assert_eq!(h.sweep().await, 1);
-    assert_eq!(h.phase_of(fleeting).await, Phase::Cancelled);
+    assert_eq!(h.job_state_of(fleeting).await, JobState::Cancelled);
     assert!(is_in_line(h, third).await);
     let claimed = h.claim_one().await;
     assert_eq!(claimed.job.id, first);

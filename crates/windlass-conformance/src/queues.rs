@@ -5,7 +5,7 @@
 use windlass_core::admin::Changed;
 use windlass_core::engine::Declaration;
 use windlass_core::error::EngineError;
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::queue::{Pause, QueueSpec};
 
 use crate::harness::*;
@@ -81,7 +81,7 @@ pub async fn a_pause_leaves_running_jobs_alone(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     h.engine.pause(&queue(MAIN), None, None).await.expect(UP);
     let id = h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(id).await, JobState::Succeeded);
 }
 
 pub async fn a_shut_queue_is_shown_as_shut(h: &Harness) {
@@ -107,16 +107,16 @@ pub async fn a_purge_cancels_all_that_waits_and_nothing_that_runs(h: &Harness) {
     let done = h.engine.purge(&queue(MAIN), 100).await.expect(UP);
     assert_eq!((done.changed, done.more), (3, false));
     for id in [parked, ready, scheduled] {
-        assert_eq!(h.phase_of(id).await, Phase::Cancelled);
+        assert_eq!(h.job_state_of(id).await, JobState::Cancelled);
     }
-    assert_eq!(h.phase_of(running).await, Phase::Running);
+    assert_eq!(h.job_state_of(running).await, JobState::Running);
 }
 
 pub async fn a_purge_leaves_dead_letters_and_other_queues(h: &Harness) {
     let dead = h.dead_letter().await;
     let other = h.enqueue(job_of(OTHER_WORK)).await;
     assert_eq!(h.engine.purge(&queue(MAIN), 100).await.expect(UP).changed, 0);
-    assert_eq!((h.phase_of(dead).await, h.phase_of(other).await), (Phase::Dead, Phase::Ready));
+    assert_eq!((h.job_state_of(dead).await, h.job_state_of(other).await), (JobState::Dead, JobState::Ready));
 }
 
 pub async fn a_purge_goes_in_batches_and_says_whether_there_is_more(h: &Harness) {

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Suspects};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::limits::{CLAIM_TOMBSTONE_TTL, MAINTENANCE_BATCH_MAX};
 
 use crate::harness::*;
@@ -28,7 +28,7 @@ pub async fn a_repeat_of_a_request_that_never_arrived_claims_nothing(h: &Harness
     let id = h.enqueue(work()).await;
     let (claimed, peek) = h.claim_and_peek(repeat_of(&h.claim_request(2))).await;
     assert_eq!((claimed, peek.more_due), (vec![], true));
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
     assert_eq!(ids(&h.claim(2).await), [id], "a new request claims");
 }
 
@@ -39,7 +39,7 @@ pub async fn a_first_sending_that_arrives_after_its_repeat_claims_nothing(h: &Ha
     let (claimed, peek) = h.claim_and_peek(request.clone()).await;
     assert_eq!((claimed, peek.more_due), (vec![], true));
     assert_eq!(h.claim_with(repeat_of(&request)).await, [], "the claim holds nothing");
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
     assert_eq!(ids(&h.claim(2).await), [id], "a new request claims");
 }
 

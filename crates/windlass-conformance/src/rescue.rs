@@ -4,7 +4,7 @@
 
 use windlass_core::admin::AttemptEnding;
 use windlass_core::engine::RescueRequest;
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobState, StoredState};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::outcome::ErrorKind;
 use windlass_core::worker::WorkerId;
@@ -17,7 +17,7 @@ pub async fn a_dead_workers_job_waits_again(h: &Harness) {
     h.claim_one_as(victim).await;
     let rescued = h.kill(victim).await;
     assert_eq!((rescued.returned, rescued.buried, rescued.more), (vec![id], vec![], false));
-    assert_eq!(h.phase_of(id).await, Phase::Parked, "as a suspect");
+    assert_eq!(h.job_state_of(id).await, JobState::Parked, "as a suspect");
 }
 
 pub async fn a_crash_costs_no_failure_and_keeps_the_due_time(h: &Harness) {
@@ -51,7 +51,7 @@ pub async fn a_worker_whose_lease_holds_is_left_alone(h: &Harness) {
     let silent = vec![h.suspect(h.worker).await];
     let rescued = h.rescue(silent, 100).await;
     assert_eq!(touched(&rescued), 0);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
     assert!(h.sighting_of(h.worker).await.is_some());
 }
 
@@ -61,7 +61,7 @@ pub async fn a_worker_whose_counter_moved_is_left_alone(h: &Harness) {
     h.beat(h.worker).await;
     h.let_leases_run_out();
     assert_eq!(touched(&h.rescue(vec![seen], 100).await), 0);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
 }
 
 pub async fn a_heartbeat_between_sighting_and_rescue_saves_the_worker(h: &Harness) {
@@ -70,7 +70,7 @@ pub async fn a_heartbeat_between_sighting_and_rescue_saves_the_worker(h: &Harnes
     let seen = h.suspect(h.worker).await;
     h.beat(h.worker).await;
     assert_eq!(touched(&h.rescue(vec![seen], 100).await), 0);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
 }
 
 pub async fn an_old_job_of_a_live_worker_is_left_alone(h: &Harness) {
@@ -79,7 +79,7 @@ pub async fn an_old_job_of_a_live_worker_is_left_alone(h: &Harness) {
     h.beat(h.worker).await;
     let silent = vec![h.suspect(h.worker).await];
     assert_eq!(touched(&h.rescue(silent, 100).await), 0);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
 }
 
 pub async fn only_the_named_worker_is_declared_dead(h: &Harness) {
@@ -88,7 +88,7 @@ pub async fn only_the_named_worker_is_declared_dead(h: &Harness) {
     h.enqueue(work()).await;
     h.claim_one_as(victim).await;
     assert_eq!(h.kill(victim).await.returned.len(), 1);
-    assert_eq!(h.phase_of(bystander.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(bystander.job.id).await, JobState::Running);
 }
 
 pub async fn an_unknown_worker_is_no_error(h: &Harness) {
@@ -146,7 +146,7 @@ pub async fn the_first_and_second_crash_make_a_suspect(h: &Harness) {
     assert_eq!(h.counters_of(id).await.crashes, 1);
     h.crash_suspect().await;
     assert_eq!(h.counters_of(id).await.crashes, 2);
-    assert_eq!(h.phase_of(id).await, Phase::Parked);
+    assert_eq!(h.job_state_of(id).await, JobState::Parked);
 }
 
 pub async fn the_third_crash_makes_a_dead_letter_whatever_the_attempts(h: &Harness) {
@@ -155,7 +155,7 @@ pub async fn the_third_crash_makes_a_dead_letter_whatever_the_attempts(h: &Harne
     h.crash_suspect().await;
     let rescued = h.crash_suspect().await;
     assert_eq!((rescued.returned, rescued.buried), (vec![], vec![id]));
-    let JobState::Dead { error, at } = h.state_of(id).await else { panic!("the job is dead") };
+    let StoredState::Dead { error, at } = h.state_of(id).await else { panic!("the job is dead") };
     assert_eq!((error.kind, at), (ErrorKind::Crashed, h.now()));
 }
 
@@ -168,7 +168,7 @@ pub async fn a_dead_letter_by_crashes_names_its_neighbours(h: &Harness) {
     let request = RescueRequest { silent, crashes_max: 1, limit: 100 };
     h.engine.rescue(request).await.expect(UP);
     for (id, neighbour) in [(ids[0], ids[1]), (ids[1], ids[0])] {
-        let JobState::Dead { error, .. } = h.state_of(id).await else { panic!("the job is dead") };
+        let StoredState::Dead { error, .. } = h.state_of(id).await else { panic!("the job is dead") };
         assert!(error.text.contains(&format!("jobs {neighbour} too")), "{}", error.text);
     }
 }

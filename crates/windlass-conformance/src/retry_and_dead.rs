@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use windlass_core::admin::{Changed, RetryAnswer};
-use windlass_core::job::{Counters, JobId, JobState, Phase};
+use windlass_core::job::{Counters, JobId, JobState, StoredState};
 
 use crate::harness::*;
 
@@ -21,7 +21,7 @@ pub async fn a_dead_letter_is_started_over_with_fresh_counters(h: &Harness) {
     let id = h.dead_letter().await;
     assert_eq!(retry(h, id).await, RetryAnswer::Retried);
     let record = h.record(id).await;
-    assert_eq!((record.phase(), record.job.counters), (Phase::Ready, Counters::default()));
+    assert_eq!((record.job_state(), record.job.counters), (JobState::Ready, Counters::default()));
 }
 
 pub async fn a_dead_letter_started_over_can_be_claimed_and_done(h: &Harness) {
@@ -30,7 +30,7 @@ pub async fn a_dead_letter_started_over_can_be_claimed_and_done(h: &Harness) {
     retry(h, id).await;
     let again = h.claim_one().await;
     h.succeed(&again).await;
-    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(id).await, JobState::Succeeded);
 }
 
 pub async fn a_crashed_dead_letter_started_over_is_no_suspect(h: &Harness) {
@@ -39,7 +39,7 @@ pub async fn a_crashed_dead_letter_started_over_is_no_suspect(h: &Harness) {
     h.crash_suspect().await;
     let id = only(h.crash_suspect().await.buried);
     retry(h, id).await;
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: None });
     assert_eq!(h.claim_one().await.job.id, id);
 }
 
@@ -52,7 +52,7 @@ pub async fn the_attempts_of_a_dead_letter_started_over_are_still_shown(h: &Harn
 pub async fn a_scheduled_job_is_made_due_at_once(h: &Harness) {
     let id = h.enqueue(due_in(minutes(5))).await;
     assert_eq!(retry(h, id).await, RetryAnswer::Retried);
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
     assert_eq!(h.claim_one().await.job.id, id);
 }
 
@@ -71,25 +71,25 @@ pub async fn a_parked_job_is_let_through(h: &Harness) {
 
 pub async fn a_ready_job_needs_no_retry(h: &Harness) {
     let id = h.enqueue(work()).await;
-    assert_eq!(retry(h, id).await, RetryAnswer::NotRetryable(Phase::Ready));
+    assert_eq!(retry(h, id).await, RetryAnswer::NotRetryable(JobState::Ready));
 }
 
 pub async fn a_running_job_is_not_retried(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
-    assert_eq!(retry(h, claimed.job.id).await, RetryAnswer::NotRetryable(Phase::Running));
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(retry(h, claimed.job.id).await, RetryAnswer::NotRetryable(JobState::Running));
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
 }
 
 pub async fn what_has_succeeded_is_not_retried(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let id = h.succeed(&claimed).await;
-    assert_eq!(retry(h, id).await, RetryAnswer::NotRetryable(Phase::Succeeded));
+    assert_eq!(retry(h, id).await, RetryAnswer::NotRetryable(JobState::Succeeded));
 }
 
 pub async fn what_was_cancelled_is_not_retried(h: &Harness) {
     let id = h.enqueue(work()).await;
     h.engine.cancel(id, "not needed").await.expect(UP);
-    assert_eq!(retry(h, id).await, RetryAnswer::NotRetryable(Phase::Cancelled));
+    assert_eq!(retry(h, id).await, RetryAnswer::NotRetryable(JobState::Cancelled));
 }
 
 pub async fn a_retry_of_nothing_is_not_found(h: &Harness) {
@@ -110,7 +110,7 @@ pub async fn only_dead_letters_are_discarded(h: &Harness) {
     assert_eq!(discard(h, waiting).await, Changed::Unchanged);
     h.succeed(&claimed).await;
     assert_eq!(discard(h, waiting).await, Changed::Unchanged);
-    assert_eq!(h.phase_of(waiting).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(waiting).await, JobState::Succeeded);
 }
 
 pub async fn a_discard_of_nothing_is_not_found(h: &Harness) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{Declaration, Hint};
 use windlass_core::enqueue::{EnqueueAnswer, Refusal};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::{SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX, TICK_KEPT};
 use windlass_core::names::{ScheduleName, Tag};
 use windlass_core::queue::QueueSpec;
@@ -196,7 +196,7 @@ pub async fn a_tick_makes_its_job_and_the_schedule_is_due_no_more(h: &Harness) {
     declare(h, &every_minute(NIGHTLY)).await;
     let firing = a_minute_later(h, NIGHTLY).await;
     let id = new_job(&only(apply(h, firing.change.clone()).await));
-    assert_eq!(h.phase_of(id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(id).await, JobState::Ready);
     let after = stored(h, NIGHTLY).await;
     assert_eq!((after.last_job, after.record.last_tick), (Some(id), firing.change.ticks.last().copied()));
     assert_eq!((due(h).await, after.record.decided_until), (vec![], h.now()));
@@ -391,7 +391,7 @@ pub async fn a_tick_is_left_out_while_the_last_job_is_live(h: &Harness) {
     h.engine.cancel(first, "enough").await.expect(UP);
     let second = new_job(&tick(h, NIGHTLY).await);
     h.bury(&h.claim_one().await).await;
-    assert_eq!(h.phase_of(second).await, Phase::Dead);
+    assert_eq!(h.job_state_of(second).await, JobState::Dead);
     new_job(&tick(h, NIGHTLY).await);
 }
 
@@ -417,7 +417,7 @@ pub async fn a_waiting_job_gives_way_to_that_of_the_next_tick(h: &Harness) {
     let first = new_job(&tick(h, NIGHTLY).await);
     let second = new_job(&tick(h, NIGHTLY).await);
     assert_eq!(h.why_cancelled(first).await, "replaced by the next tick of schedule nightly");
-    assert_eq!((h.phase_of(second).await, unfinished(h).await), (Phase::Ready, 1));
+    assert_eq!((h.job_state_of(second).await, unfinished(h).await), (JobState::Ready, 1));
     assert_eq!(stored(h, NIGHTLY).await.last_job, Some(second));
 }
 
@@ -426,9 +426,12 @@ pub async fn a_running_job_does_not_give_way(h: &Harness) {
     let first = new_job(&tick(h, NIGHTLY).await);
     let claimed = h.claim_one().await;
     let second = new_job(&tick(h, NIGHTLY).await);
-    assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Running, Phase::Ready));
+    assert_eq!(
+        (h.job_state_of(first).await, h.job_state_of(second).await),
+        (JobState::Running, JobState::Ready)
+    );
     h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(first).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(first).await, JobState::Succeeded);
 }
 
 pub async fn a_waiting_job_does_not_give_way_to_one_that_is_refused(h: &Harness) {
@@ -440,10 +443,13 @@ pub async fn a_waiting_job_does_not_give_way_to_one_that_is_refused(h: &Harness)
         matches!(refused, Put::Answered(EnqueueAnswer::Refused(Refusal::QueueShut { .. }))),
         "{refused:?}"
     );
-    assert_eq!((h.phase_of(first).await, unfinished(h).await), (Phase::Ready, 1));
+    assert_eq!((h.job_state_of(first).await, unfinished(h).await), (JobState::Ready, 1));
     h.engine.set_shut(&queue(MAIN), false).await.expect(UP);
     let second = new_job(&tick(h, NIGHTLY).await);
-    assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Cancelled, Phase::Ready));
+    assert_eq!(
+        (h.job_state_of(first).await, h.job_state_of(second).await),
+        (JobState::Cancelled, JobState::Ready)
+    );
 }
 
 pub async fn a_tick_that_was_filled_before_it_was_seen_keeps_its_job(h: &Harness) {
@@ -453,7 +459,7 @@ pub async fn a_tick_that_was_filled_before_it_was_seen_keeps_its_job(h: &Harness
     let filled = new_job(&only(apply(h, acts::run(&stored(h, NIGHTLY).await, &[at])).await));
     let seen = fire(&stored(h, NIGHTLY).await, h.now()).expect("no process has fired the tick");
     assert_eq!(only(apply(h, seen.change).await), Put::Answered(EnqueueAnswer::Duplicate(filled)));
-    assert_eq!(h.phase_of(filled).await, Phase::Ready);
+    assert_eq!(h.job_state_of(filled).await, JobState::Ready);
 }
 
 /// Creates a schedule whose job is in a queue without room for another.
@@ -470,9 +476,15 @@ async fn last_of_a_full_queue(h: &Harness) -> JobId {
 pub async fn a_full_queue_lets_in_what_takes_the_place_of_another(h: &Harness) {
     let first = last_of_a_full_queue(h).await;
     let second = new_job(&tick(h, NIGHTLY).await);
-    assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Cancelled, Phase::Ready));
+    assert_eq!(
+        (h.job_state_of(first).await, h.job_state_of(second).await),
+        (JobState::Cancelled, JobState::Ready)
+    );
     let third = new_job(&tick(h, NIGHTLY).await);
-    assert_eq!((h.phase_of(second).await, h.phase_of(third).await), (Phase::Cancelled, Phase::Ready));
+    assert_eq!(
+        (h.job_state_of(second).await, h.job_state_of(third).await),
+        (JobState::Cancelled, JobState::Ready)
+    );
 }
 
 pub async fn a_queue_that_stays_full_keeps_the_job_that_waits(h: &Harness) {
@@ -484,7 +496,7 @@ pub async fn a_queue_that_stays_full_keeps_the_job_that_waits(h: &Harness) {
         matches!(refused, Put::Answered(EnqueueAnswer::Refused(Refusal::QueueFull { .. }))),
         "{refused:?}"
     );
-    assert_eq!(h.phase_of(first).await, Phase::Ready);
+    assert_eq!(h.job_state_of(first).await, JobState::Ready);
     assert_eq!(stored(h, NIGHTLY).await.last_job, Some(first));
 }
 

@@ -5,7 +5,7 @@
 use windlass_core::admin::AttemptEnding;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::job::{Counters, JobState, Phase, Progress};
+use windlass_core::job::{Counters, JobState, Progress, StoredState};
 use windlass_core::limits::{OUTPUT_BYTES_MAX, RESULT_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
@@ -19,7 +19,7 @@ pub async fn success_ends_a_job(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     h.advance(secs(3));
     let id = h.succeed(&claimed).await;
-    assert_eq!(h.state_of(id).await, JobState::Succeeded { at: h.now(), result: None });
+    assert_eq!(h.state_of(id).await, StoredState::Succeeded { at: h.now(), result: None });
     assert_eq!(h.counters_of(id).await, counted(1, 0, 0));
 }
 
@@ -28,13 +28,13 @@ pub async fn a_result_is_kept_if_its_type_says_so(h: &Harness) {
     let claimed = h.claim_one().await;
     let result = Some(r#"{"sum": 7}"#.to_owned());
     let id = h.end(&claimed, Transition::Succeed { result: result.clone() }).await;
-    assert_eq!(h.state_of(id).await, JobState::Succeeded { at: h.now(), result });
+    assert_eq!(h.state_of(id).await, StoredState::Succeeded { at: h.now(), result });
 }
 
 pub async fn a_result_is_not_kept_by_default(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let id = h.end(&claimed, Transition::Succeed { result: Some("7".to_owned()) }).await;
-    assert_eq!(h.state_of(id).await, JobState::Succeeded { at: h.now(), result: None });
+    assert_eq!(h.state_of(id).await, StoredState::Succeeded { at: h.now(), result: None });
 }
 
 pub async fn a_retry_waits_for_its_delay_and_counts_a_failure(h: &Harness) {
@@ -42,7 +42,7 @@ pub async fn a_retry_waits_for_its_delay_and_counts_a_failure(h: &Harness) {
     h.advance(secs(3));
     let id = h.fail(&claimed, secs(20)).await;
     let record = h.record(id).await;
-    assert_eq!((record.phase(), record.job.due), (Phase::Scheduled, h.now().plus(secs(20))));
+    assert_eq!((record.job_state(), record.job.due), (JobState::Scheduled, h.now().plus(secs(20))));
     assert_eq!(record.job.counters, counted(1, 1, 0));
     assert_eq!(record.last_error, Some(oops()));
 }
@@ -51,7 +51,7 @@ pub async fn a_snooze_costs_a_hold_and_no_failure(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let id = h.end(&claimed, Transition::Snooze { after: secs(20) }).await;
     let record = h.record(id).await;
-    assert_eq!((record.phase(), record.job.due), (Phase::Scheduled, h.now().plus(secs(20))));
+    assert_eq!((record.job_state(), record.job.due), (JobState::Scheduled, h.now().plus(secs(20))));
     assert_eq!(record.job.counters, counted(1, 0, 1));
 }
 
@@ -60,15 +60,15 @@ pub async fn parking_takes_the_attempt_back_and_keeps_the_due_time(h: &Harness) 
     h.advance(secs(3));
     let id = h.park(&claimed, "semaphore:screenshot").await;
     let record = h.record(id).await;
-    assert_eq!(record.state, JobState::Waiting { gate: Some(Gate::named("semaphore:screenshot")) });
-    assert_eq!((record.phase(), record.job.due), (Phase::Parked, claimed.job.due));
+    assert_eq!(record.state, StoredState::Waiting { gate: Some(Gate::named("semaphore:screenshot")) });
+    assert_eq!((record.job_state(), record.job.due), (JobState::Parked, claimed.job.due));
     assert_eq!(record.job.counters, counted(0, 0, 1));
 }
 
 pub async fn burial_makes_a_dead_letter_with_its_error(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let id = h.bury(&claimed).await;
-    assert_eq!(h.state_of(id).await, JobState::Dead { at: h.now(), error: oops() });
+    assert_eq!(h.state_of(id).await, StoredState::Dead { at: h.now(), error: oops() });
     assert_eq!(h.counters_of(id).await, counted(1, 1, 0));
     assert_eq!(h.record(id).await.last_error, Some(oops()));
 }
@@ -77,14 +77,14 @@ pub async fn a_handler_may_end_its_job_as_cancelled(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let why = "no longer wanted".to_owned();
     let id = h.end(&claimed, Transition::Cancel { why: why.clone() }).await;
-    assert_eq!(h.state_of(id).await, JobState::Cancelled { at: h.now(), why });
+    assert_eq!(h.state_of(id).await, StoredState::Cancelled { at: h.now(), why });
 }
 
 pub async fn a_job_given_back_is_ready_at_once_with_its_age(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     h.advance(secs(3));
     let id = h.release(&claimed).await;
-    assert_eq!((h.phase_of(id).await, h.record(id).await.job.due), (Phase::Ready, claimed.job.due));
+    assert_eq!((h.job_state_of(id).await, h.record(id).await.job.due), (JobState::Ready, claimed.job.due));
     assert_eq!(h.claim_one().await.waited, secs(3));
 }
 
@@ -134,7 +134,7 @@ pub async fn a_result_over_the_limit_is_not_kept_and_the_output_says_so(h: &Harn
         let report = AttemptReport { output: written.clone(), ..AttemptReport::default() };
         let settlement = claimed.clone().settled(Transition::Succeed { result }, report);
         assert_applied(h.settle_with(settlement).await);
-        let JobState::Succeeded { result, .. } = h.state_of(claimed.job.id).await else {
+        let StoredState::Succeeded { result, .. } = h.state_of(claimed.job.id).await else {
             panic!("expected the job to have succeeded all the same");
         };
         assert_eq!(result, None);
@@ -207,7 +207,7 @@ pub async fn a_dead_letter_is_kept_whatever_the_retention(h: &Harness) {
     h.enqueue(job_of(FLEETING)).await;
     let claimed = h.claim_one().await;
     let id = h.bury(&claimed).await;
-    assert_eq!(h.phase_of(id).await, Phase::Dead);
+    assert_eq!(h.job_state_of(id).await, JobState::Dead);
 }
 
 pub async fn a_whole_batch_is_settled_in_its_order(h: &Harness) {
@@ -221,9 +221,9 @@ pub async fn a_whole_batch_is_settled_in_its_order(h: &Harness) {
     let batch = claimed.iter().cloned().zip(transitions);
     let batch = batch.map(|(claimed, end)| claimed.settled(end, AttemptReport::default())).collect();
     assert_eq!(h.engine.settle(batch).await.expect(UP), [Settled::Applied; 3]);
-    let phases = [Phase::Succeeded, Phase::Dead, Phase::Scheduled];
-    for (claimed, phase) in claimed.iter().zip(phases) {
-        assert_eq!(h.phase_of(claimed.job.id).await, phase);
+    let job_states = [JobState::Succeeded, JobState::Dead, JobState::Scheduled];
+    for (claimed, job_state) in claimed.iter().zip(job_states) {
+        assert_eq!(h.job_state_of(claimed.job.id).await, job_state);
     }
 }
 
@@ -236,7 +236,7 @@ pub async fn a_batch_of_ends_over_the_limit_is_refused_whole(h: &Harness) {
     let end = claimed.clone().settled(Transition::Succeed { result: None }, AttemptReport::default());
     let answer = h.engine.settle(vec![end; SETTLE_BATCH_MAX + 1]).await;
     assert!(matches!(answer, Err(EngineError::Refused(_))), "{answer:?}");
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
 }
 
 pub async fn progress_is_shown(h: &Harness) {
@@ -252,7 +252,7 @@ pub async fn progress_does_not_end_the_attempt(h: &Harness) {
     let progress = Progress { percent: 100, note: None };
     h.engine.report(vec![(claimed.fence(), progress)]).await.expect(UP);
     let id = h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(id).await, JobState::Succeeded);
 }
 
 pub async fn a_job_that_fails_is_ready_again_exactly_after_its_delay(h: &Harness) {

@@ -4,7 +4,7 @@
 
 use windlass_core::admin::RetryAnswer;
 use windlass_core::enqueue::{NewJob, When};
-use windlass_core::job::JobState;
+use windlass_core::job::StoredState;
 use windlass_core::settle::{AttemptReport, Transition};
 
 use crate::harness::*;
@@ -33,10 +33,12 @@ pub async fn an_attempt_that_is_reported_late_ended_when_its_handler_did(h: &Har
         let (attempt, ended_at) = (h.attempt_of(id).await, start.plus(secs(RAN_FOR)));
         assert_eq!((attempt.started_at, attempt.ended_at), (start, Some(ended_at)), "{end:?}");
         match h.state_of(id).await {
-            JobState::Succeeded { at, .. } | JobState::Dead { at, .. } | JobState::Cancelled { at, .. } => {
+            StoredState::Succeeded { at, .. }
+            | StoredState::Dead { at, .. }
+            | StoredState::Cancelled { at, .. } => {
                 assert_eq!(at, ended_at, "{end:?}");
             }
-            JobState::Waiting { .. } | JobState::Running { .. } => {}
+            StoredState::Waiting { .. } | StoredState::Running { .. } => {}
         }
     }
 }
@@ -55,7 +57,7 @@ pub async fn a_job_that_was_asked_to_stop_ended_with_its_attempt_and_now_if_ther
         h.engine.cancel(id, "not needed").await.expect(UP);
         assert_applied(h.settle_with(claimed.settled(end.clone(), late())).await);
         let at = if ended_with_its_attempt { start.plus(secs(RAN_FOR)) } else { h.now() };
-        let state = JobState::Cancelled { at, why: "not needed".to_owned() };
+        let state = StoredState::Cancelled { at, why: "not needed".to_owned() };
         assert_eq!(h.state_of(id).await, state, "{end:?}");
     }
 }

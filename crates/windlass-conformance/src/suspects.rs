@@ -4,7 +4,7 @@
 
 use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobState, StoredState};
 
 use crate::harness::*;
 
@@ -16,7 +16,7 @@ async fn claim_of_at_most(h: &Harness, crashes_max: u32) -> Vec<windlass_core::j
 pub async fn a_crashed_job_waits_behind_the_suspects_gate(h: &Harness) {
     let id = h.enqueue(work()).await;
     h.crash_once().await;
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: Some(Gate::suspect()) });
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: Some(Gate::suspect()) });
 }
 
 pub async fn an_ordinary_claim_leaves_suspects_alone(h: &Harness) {
@@ -57,7 +57,7 @@ pub async fn a_suspect_that_succeeds_is_done_like_any_other(h: &Harness) {
     h.crash_once().await;
     let suspect = h.claim_suspect().await.expect("one suspect is due");
     let id = h.succeed(&suspect).await;
-    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(id).await, JobState::Succeeded);
 }
 
 pub async fn a_suspect_that_fails_stays_a_suspect(h: &Harness) {
@@ -65,7 +65,7 @@ pub async fn a_suspect_that_fails_stays_a_suspect(h: &Harness) {
     h.crash_once().await;
     let suspect = h.claim_suspect().await.expect("one suspect is due");
     let id = h.fail(&suspect, secs(1)).await;
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: Some(Gate::suspect()) });
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: Some(Gate::suspect()) });
 }
 
 pub async fn a_suspect_is_not_claimed_before_it_is_due(h: &Harness) {
@@ -106,7 +106,7 @@ pub async fn a_cancelled_suspect_is_cancelled(h: &Harness) {
     let id = h.enqueue(work()).await;
     h.crash_once().await;
     h.engine.cancel(id, "not needed").await.expect(UP);
-    assert_eq!(h.phase_of(id).await, Phase::Cancelled);
+    assert_eq!(h.job_state_of(id).await, JobState::Cancelled);
     assert_eq!(h.claim_suspect().await, None);
 }
 
@@ -117,13 +117,13 @@ pub async fn a_suspect_that_a_policy_held_back_is_a_suspect_again(h: &Harness) {
     for by_hand in [false, true] {
         let suspect = h.claim_suspect().await.expect("one suspect is due");
         let id = h.park(&suspect, gate.as_str()).await;
-        assert_eq!(h.state_of(id).await, JobState::Waiting { gate: Some(gate.clone()) });
+        assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: Some(gate.clone()) });
         if by_hand {
             h.engine.retry(id).await.expect(UP);
         } else {
             h.engine.open_gate(&gate, 10).await.expect(UP);
         }
-        assert_eq!(h.state_of(id).await, JobState::Waiting { gate: Some(Gate::suspect()) });
+        assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: Some(Gate::suspect()) });
         assert_eq!(h.claim(1).await, []);
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::schedules::JobTemplate;
 use windlass_core::triggers::{CompletionTrigger, Watched, acts};
 
@@ -62,7 +62,7 @@ pub async fn a_hooks_job_holds_and_fires_a_trigger_of_another_group(h: &Harness)
     let hook = fires(h).await;
     h.succeed(&claimed).await;
     fires_not(h).await;
-    assert_eq!(h.phase_of(hook).await, Phase::Ready);
+    assert_eq!(h.job_state_of(hook).await, JobState::Ready);
     let hook = h.claim_one().await;
     run(h, job_of(OTHER_WORK)).await;
     fires_not(h).await;

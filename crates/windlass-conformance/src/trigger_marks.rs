@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, When};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::names::OrderingKey;
 use windlass_core::queue::QueueSpec;
@@ -26,7 +26,7 @@ pub async fn cancelling_a_ready_job_marks(h: &Harness) {
     h.engine.cancel(claimed.job.id, "never mind").await.expect(UP);
     fires_not(h).await;
     h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Cancelled);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Cancelled);
     fires(h).await;
 }
 
@@ -77,7 +77,7 @@ pub async fn parking_for_want_of_a_handler_marks(h: &Harness) {
     let orphan = h.enqueue(orphan).await;
     assert_eq!(evaluate(h).await, []);
     h.sweep().await;
-    assert_eq!(h.phase_of(orphan).await, Phase::Parked);
+    assert_eq!(h.job_state_of(orphan).await, JobState::Parked);
     fires(h).await;
 }
 
@@ -197,7 +197,7 @@ pub async fn a_retry_and_an_end_in_one_batch_mark_the_triggers_that_wait_for_ret
 pub async fn a_clock_that_steps_back_does_not_keep_a_trigger_from_being_looked_at(h: &Harness) {
     declare(h, &of_group()).await;
     let hook = crate::triggers::run(h, grouped()).await;
-    assert_eq!(h.phase_of(hook).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(hook).await, JobState::Succeeded);
     let hook = fires(h).await;
     h.enqueue(grouped()).await;
     let (_, other) = apart(h.claim(3).await, hook);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_core::claim::Claimed;
 use windlass_core::engine::Hint;
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal, When};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::{
     TAGS_MAX, TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGERS_MAX, TRIGGERS_PER_CALL_MAX,
 };
@@ -317,7 +317,7 @@ pub async fn dead_letters_do_not_hold_it(h: &Harness) {
     let claimed = claim(h, grouped()).await;
     h.bury(&claimed).await;
     assert_eq!(evaluate(h).await.iter().map(made).count(), 2);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Dead);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Dead);
 }
 
 pub async fn a_queue_and_a_type_are_groups_by_themselves(h: &Harness) {
@@ -345,7 +345,7 @@ pub async fn ready_jobs_of_every_priority_hold_a_queue_and_a_type(h: &Harness) {
         h.release(&claimed[stays]).await;
         h.succeed(&claimed[ends]).await;
         fires_not(h).await;
-        assert_eq!(h.phase_of(waiting).await, Phase::Ready);
+        assert_eq!(h.job_state_of(waiting).await, JobState::Ready);
         let last = h.claim_one().await;
         h.succeed(&last).await;
         assert_eq!(evaluate(h).await.iter().map(made).count(), 2, "priority {priority}");

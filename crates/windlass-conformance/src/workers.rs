@@ -4,7 +4,7 @@
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::error::EngineError;
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobState, StoredState};
 use windlass_core::lease::membership::{MemberCount, Peer, is_live};
 use windlass_core::limits::{DEAD_WORKER_KEPT, WORKER_LEASE};
 use windlass_core::names::DutyName;
@@ -129,7 +129,7 @@ pub async fn a_worker_that_leaves_gives_its_jobs_back_without_cost(h: &Harness) 
     let id = h.enqueue(work()).await;
     h.claim_one_as(leaver).await;
     h.engine.retire(leaver).await.expect(UP);
-    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+    assert_eq!(h.state_of(id).await, StoredState::Waiting { gate: None });
     let counters = h.counters_of(id).await;
     assert_eq!((counters.failures, counters.crashes, counters.holds), (0, 0, 0));
     assert_eq!(h.claim_one().await.job.id, id);
@@ -139,7 +139,7 @@ pub async fn a_worker_that_leaves_takes_no_job_of_another_along(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let leaver = h.register_worker().await;
     h.engine.retire(leaver).await.expect(UP);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Running);
 }
 
 pub async fn the_end_by_a_worker_that_left_is_lost(h: &Harness) {
@@ -149,7 +149,7 @@ pub async fn the_end_by_a_worker_that_left_is_lost(h: &Harness) {
     h.engine.retire(leaver).await.expect(UP);
     let end = windlass_core::settle::Transition::Succeed { result: None };
     assert_eq!(h.settle(&claimed, end).await, windlass_core::settle::Settled::ClaimLost);
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Ready);
+    assert_eq!(h.job_state_of(claimed.job.id).await, JobState::Ready);
 }
 
 pub async fn leaving_twice_does_no_harm(h: &Harness) {

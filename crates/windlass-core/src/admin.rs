@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, JobState, Phase};
+use crate::job::{Job, JobId, JobState, StoredState};
 use crate::job_type::TypeSpec;
 use crate::names::{CorrelationId, GroupName, Key, QueueName, Tag, TypeName};
 use crate::outcome::JobError;
@@ -17,7 +17,7 @@ pub struct StoredJob {
     /// The job.
     pub job: Job,
     /// Its state.
-    pub state: JobState,
+    pub state: StoredState,
     /// The error of its last failed attempt.
     pub last_error: Option<JobError>,
     /// When it was read, by the store's clock.
@@ -26,8 +26,8 @@ pub struct StoredJob {
 
 impl StoredJob {
     /// Returns its state as one word.
-    pub fn phase(&self) -> Phase {
-        self.state.phase(self.job.due, self.read_at)
+    pub fn job_state(&self) -> JobState {
+        self.state.job_state(self.job.due, self.read_at)
     }
 }
 
@@ -107,8 +107,8 @@ impl AttemptEnding {
 /// Which jobs to list, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListRequest {
-    /// Only jobs in this phase.
-    pub phase: Option<Phase>,
+    /// Only jobs in this state.
+    pub job_state: Option<JobState>,
     /// Only jobs of this queue.
     pub queue: Option<QueueName>,
     /// Only jobs of this type.
@@ -237,7 +237,7 @@ pub enum CancelAnswer {
     /// It runs, and was asked to stop; however its handler ends, the job ends as cancelled.
     Requested,
     /// It had ended already.
-    AlreadyEnded(Phase),
+    AlreadyEnded(JobState),
     /// There is no such job.
     NotFound,
 }
@@ -247,8 +247,8 @@ pub enum CancelAnswer {
 pub enum RetryAnswer {
     /// A dead letter was restarted with fresh counters, or a scheduled or parked job is due at once.
     Retried,
-    /// It is in a phase that needs no retry or allows none.
-    NotRetryable(Phase),
+    /// It is in a state that needs no retry or allows none.
+    NotRetryable(JobState),
     /// Its key is held by this job.
     KeyHeld(JobId),
     /// There is no such job.

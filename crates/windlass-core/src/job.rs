@@ -155,7 +155,7 @@ pub struct Progress {
 
 /// The state of a job, as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobState {
+pub enum StoredState {
     /// Ready or scheduled, by its due time; or parked behind a gate.
     Waiting {
         /// What holds it back.
@@ -193,17 +193,17 @@ pub enum JobState {
     },
 }
 
-impl JobState {
-    /// Returns the phase at `now`, as people name it.
-    pub fn phase(&self, due: Timestamp, now: Timestamp) -> Phase {
+impl StoredState {
+    /// Returns the state at `now`, as people name it.
+    pub fn job_state(&self, due: Timestamp, now: Timestamp) -> JobState {
         match self {
-            Self::Waiting { gate: Some(_) } => Phase::Parked,
-            Self::Waiting { gate: None } if due > now => Phase::Scheduled,
-            Self::Waiting { gate: None } => Phase::Ready,
-            Self::Running { .. } => Phase::Running,
-            Self::Succeeded { .. } => Phase::Succeeded,
-            Self::Dead { .. } => Phase::Dead,
-            Self::Cancelled { .. } => Phase::Cancelled,
+            Self::Waiting { gate: Some(_) } => JobState::Parked,
+            Self::Waiting { gate: None } if due > now => JobState::Scheduled,
+            Self::Waiting { gate: None } => JobState::Ready,
+            Self::Running { .. } => JobState::Running,
+            Self::Succeeded { .. } => JobState::Succeeded,
+            Self::Dead { .. } => JobState::Dead,
+            Self::Cancelled { .. } => JobState::Cancelled,
         }
     }
 }
@@ -211,7 +211,7 @@ impl JobState {
 /// The state of a job, as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub enum JobState {
     /// Due, waiting for a worker.
     Ready,
     /// Not yet due.
@@ -228,8 +228,8 @@ pub enum Phase {
     Cancelled,
 }
 
-impl Phase {
-    /// All phases, in the order of a job's life.
+impl JobState {
+    /// All states, in the order of a job's life.
     pub const ALL: [Self; 7] = [
         Self::Ready,
         Self::Scheduled,
@@ -240,7 +240,7 @@ impl Phase {
         Self::Cancelled,
     ];
 
-    /// Returns the phase as one word.
+    /// Returns the state as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -258,9 +258,9 @@ impl Phase {
         matches!(self, Self::Succeeded | Self::Dead | Self::Cancelled)
     }
 
-    /// Whether a job may go from this phase to that one.
+    /// Whether a job may go from this state to that one.
     pub fn may_become(self, next: Self) -> bool {
-        use Phase::{Cancelled, Dead, Parked, Ready, Running, Scheduled, Succeeded};
+        use JobState::{Cancelled, Dead, Parked, Ready, Running, Scheduled, Succeeded};
         match (self, next) {
             // Time passes, a debounce moves the due time, a gate closes or opens.
             (Ready | Scheduled | Parked, Ready | Scheduled | Parked) => self != next || self == Scheduled,
@@ -276,23 +276,23 @@ impl Phase {
     }
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl std::str::FromStr for Phase {
+impl std::str::FromStr for JobState {
     type Err = PhaseError;
     fn from_str(text: &str) -> Result<Self, PhaseError> {
         Self::ALL
             .into_iter()
-            .find(|phase| phase.as_str() == text)
+            .find(|job_state| job_state.as_str() == text)
             .ok_or_else(|| PhaseError { got: text.chars().take(40).collect() })
     }
 }
 
-/// Why a text is not a phase.
+/// Why a text is not a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of ready, scheduled, parked, running, succeeded, dead, cancelled, got {got:?}")]
 pub struct PhaseError {
@@ -303,7 +303,7 @@ pub struct PhaseError {
 mod tests {
     use super::*;
 
-    /// Rows are the current phase, columns the next phase, both in the order of `Phase::ALL`.
+    /// Rows are the current state, columns the next state, both in the order of `JobState::ALL`.
     const LEGAL: [(&str, [u8; 7]); 7] = [
         //            rdy sch prk run suc ded can
         ("ready", [0, 1, 1, 1, 0, 0, 1]),
@@ -317,9 +317,9 @@ mod tests {
 
     #[test]
     fn exactly_the_moves_of_the_table_are_legal() {
-        for (from, (name, row)) in Phase::ALL.into_iter().zip(LEGAL) {
+        for (from, (name, row)) in JobState::ALL.into_iter().zip(LEGAL) {
             assert_eq!(from.as_str(), name);
-            for (to, legal) in Phase::ALL.into_iter().zip(row) {
+            for (to, legal) in JobState::ALL.into_iter().zip(row) {
                 assert_eq!(from.may_become(to), legal == 1, "{from} to {to}");
             }
         }
@@ -327,17 +327,17 @@ mod tests {
 
     #[test]
     fn what_has_succeeded_or_was_cancelled_never_moves_again() {
-        for end in [Phase::Succeeded, Phase::Cancelled] {
-            assert!(Phase::ALL.into_iter().all(|next| !end.may_become(next)));
+        for end in [JobState::Succeeded, JobState::Cancelled] {
+            assert!(JobState::ALL.into_iter().all(|next| !end.may_become(next)));
         }
     }
 
     #[test]
-    fn every_phase_can_be_read_back() {
-        for phase in Phase::ALL {
-            assert_eq!(phase.as_str().parse(), Ok(phase));
+    fn every_job_state_can_be_read_back() {
+        for job_state in JobState::ALL {
+            assert_eq!(job_state.as_str().parse(), Ok(job_state));
         }
-        assert!("done".parse::<Phase>().is_err());
+        assert!("done".parse::<JobState>().is_err());
     }
 
     #[test]
@@ -359,9 +359,9 @@ mod tests {
 
     #[test]
     fn a_waiting_job_is_ready_exactly_when_due() {
-        let state = JobState::Waiting { gate: None };
+        let state = StoredState::Waiting { gate: None };
         let due = Timestamp::from_micros(10);
-        assert_eq!(state.phase(due, Timestamp::from_micros(9)), Phase::Scheduled);
-        assert_eq!(state.phase(due, due), Phase::Ready);
+        assert_eq!(state.job_state(due, Timestamp::from_micros(9)), JobState::Scheduled);
+        assert_eq!(state.job_state(due, due), JobState::Ready);
     }
 }

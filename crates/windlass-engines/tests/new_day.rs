@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls};
 use windlass_conformance::harness::{Fixture, Harness};
 use windlass_core::clock::ManualClock;
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
 /// The longest wait, sufficient for a busy machine.
@@ -69,7 +69,7 @@ async fn a_day_of_the_history_that_is_made_meanwhile_buries_no_job() {
     };
     let (job, ()) = tokio::join!(h.succeed(&claimed), days_are_there);
 
-    assert_eq!(h.phase_of(job).await, Phase::Succeeded);
+    assert_eq!(h.job_state_of(job).await, JobState::Succeeded);
     observer
         .batch_execute(&format!("DROP SCHEMA {schema} CASCADE"))
         .await

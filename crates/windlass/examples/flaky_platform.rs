@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use windlass::types::breaker::BreakerOptions;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::BreakerName;
 use windlass::{
     BreakerSpec, Context, Handlers, JobType, LimitOptions, MemoryEngine, RetryPolicy, State, TypeSpec,
@@ -88,8 +88,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for id in jobs {
         loop {
             let record = worker.client().job(id).await?.ok_or("the job is known")?;
-            if record.phase().has_ended() {
-                assert_eq!(record.phase(), Phase::Succeeded);
+            if record.job_state().has_ended() {
+                assert_eq!(record.job_state(), JobState::Succeeded);
                 break;
             }
             // A short interval, which costs little.

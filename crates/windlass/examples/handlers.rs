@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::types::engine::Engine;
-use windlass::types::job::{JobState, Phase};
+use windlass::types::job::{JobState, StoredState};
 use windlass::types::outcome::AttemptOutcome;
 use windlass::{
     Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, MemoryEngine, Outcome, RetryPolicy,
@@ -108,8 +108,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     for id in [smooth, bumpy] {
         let Some(record) = client.job(id).await? else { continue };
-        assert_eq!(record.phase(), Phase::Succeeded);
-        if let JobState::Succeeded { result, .. } = record.state {
+        assert_eq!(record.job_state(), JobState::Succeeded);
+        if let StoredState::Succeeded { result, .. } = record.state {
             println!("Job {id} gave {}.", result.unwrap_or_default());
         }
         for attempt in engine.attempts(id).await? {

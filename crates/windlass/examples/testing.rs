@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::testing::{FakeJob, TestWorker, run_handler};
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::settle::Transition;
 use windlass::{Client, Context, EnqueueError, Handlers, JobType, State};
 
@@ -93,7 +93,7 @@ async fn an_invoice_is_dead_after_five_attempts() {
     let mut worker = TestWorker::new(Handlers::new(Mailer { is_up: false }).handle(invoice));
     let id = worker.client().enqueue(Invoice { order: 7 }).await.expect("the job is accepted").id;
     let ran = worker.run_for(Duration::from_secs(24 * 3600)).await;
-    assert_eq!((ran.len(), worker.job(id).phase()), (5, Phase::Dead));
+    assert_eq!((ran.len(), worker.job(id).job_state()), (5, JobState::Dead));
     println!(
         "A day later, after {} attempts, the last error is: {}.",
         ran.len(),

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass_core::admin::{Changed, ListRequest, StoredJob};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::{QueueName, TypeName};
 
@@ -110,7 +110,7 @@ async fn list_dead(args: &DlqListArgs, context: &mut Context) -> Result<Code, Fa
         context.queue(queue).await?;
     }
     let request = ListRequest {
-        phase: Some(Phase::Dead),
+        job_state: Some(JobState::Dead),
         queue: args.queue.clone(),
         job_type: args.job_type.clone(),
         before: args.before,
@@ -124,9 +124,11 @@ async fn list_dead(args: &DlqListArgs, context: &mut Context) -> Result<Code, Fa
 
 async fn dead_letter(id: JobId, context: &Context) -> Result<StoredJob, Failure> {
     let record = context.job(id).await?;
-    match record.phase() {
-        Phase::Dead => Ok(record),
-        phase => Err(Failure::new(Code::Refused, format!("job {id} is not a dead letter: it is {phase}"))),
+    match record.job_state() {
+        JobState::Dead => Ok(record),
+        job_state => {
+            Err(Failure::new(Code::Refused, format!("job {id} is not a dead letter: it is {job_state}")))
+        }
     }
 }
 
@@ -175,7 +177,7 @@ async fn all_dead(args: &DlqActArgs, context: &Context) -> Result<Vec<JobId>, Fa
     let mut ids: Vec<JobId> = Vec::new();
     loop {
         let request = ListRequest {
-            phase: Some(Phase::Dead),
+            job_state: Some(JobState::Dead),
             queue: args.queue.clone(),
             job_type: args.job_type.clone(),
             before: ids.last().copied(),

@@ -1,7 +1,7 @@
 //! Reads that behaviours check.
 
 use windlass_core::admin::{Counts, QueueStatus, StoredAttempt, StoredJob, Totals};
-use windlass_core::job::{Counters, JobId, JobState, Phase};
+use windlass_core::job::{Counters, JobId, JobState, StoredState};
 use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 
 use super::{Harness, MAIN, UP, only, queue};
@@ -17,13 +17,13 @@ impl Harness {
         self.engine.job(id).await.expect(UP).is_some()
     }
 
-    /// Returns the phase of a job: its state in one word.
-    pub async fn phase_of(&self, id: JobId) -> Phase {
-        self.record(id).await.phase()
+    /// Returns the state of a job in one word.
+    pub async fn job_state_of(&self, id: JobId) -> JobState {
+        self.record(id).await.job_state()
     }
 
     /// Returns the state of a job.
-    pub async fn state_of(&self, id: JobId) -> JobState {
+    pub async fn state_of(&self, id: JobId) -> StoredState {
         self.record(id).await.state
     }
 
@@ -45,7 +45,7 @@ impl Harness {
     /// Returns the reason of a cancelled job.
     pub async fn why_cancelled(&self, id: JobId) -> String {
         match self.state_of(id).await {
-            JobState::Cancelled { why, .. } => why,
+            StoredState::Cancelled { why, .. } => why,
             other => panic!("expected job {id} to be cancelled, got {other:?}"),
         }
     }

@@ -1,6 +1,6 @@
 //! The rules. Each is a function of one job's story, and describes the fault in a sentence.
 
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::limits::CRASHES_MAX;
 
 use super::event::{FaultKind, Outcome, Uid};
@@ -63,8 +63,8 @@ fn lost(story: &Story) -> Option<String> {
 }
 
 fn unfinished(story: &Story, rules: &Rules) -> Option<String> {
-    let (phase, _) = story.finals.iter().find(|(phase, _)| !phase.has_ended())?;
-    rules.drained.then(|| format!("still {phase} after the drain"))
+    let (job_state, _) = story.finals.iter().find(|(job_state, _)| !job_state.has_ended())?;
+    rules.drained.then(|| format!("still {job_state} after the drain"))
 }
 
 fn unexpected(story: &Story) -> Option<String> {
@@ -115,14 +115,14 @@ fn forgotten_end(story: &Story) -> Option<String> {
     if story.started_over.last().is_some_and(|line| Some(*line) > last.ended_job()) {
         return None;
     }
-    let (phase, _) = story.finals.first()?;
+    let (job_state, _) = story.finals.first()?;
     let told = match last.end?.1 {
-        Outcome::Done => Phase::Succeeded,
-        Outcome::Dead => Phase::Dead,
-        _ => Phase::Cancelled,
+        Outcome::Done => JobState::Succeeded,
+        Outcome::Dead => JobState::Dead,
+        _ => JobState::Cancelled,
     };
-    let agrees = *phase == told || (*phase == Phase::Cancelled && story.cancel_accepted);
-    (!agrees).then(|| format!("its end as {told} was accepted, and the store reports {phase}"))
+    let agrees = *job_state == told || (*job_state == JobState::Cancelled && story.cancel_accepted);
+    (!agrees).then(|| format!("its end as {told} was accepted, and the store reports {job_state}"))
 }
 
 /// Whether a fault may have hit the worker between this attempt's claim and its start, so that it began
@@ -177,9 +177,9 @@ fn started_early(story: &Story) -> Option<String> {
 }
 
 fn cancel_ignored(story: &Story) -> Option<String> {
-    let (phase, _) = story.finals.first()?;
-    let ignored = story.cancel_accepted && story.started_over.is_empty() && *phase != Phase::Cancelled;
-    ignored.then(|| format!("a cancel was accepted, and it is {phase}"))
+    let (job_state, _) = story.finals.first()?;
+    let ignored = story.cancel_accepted && story.started_over.is_empty() && *job_state != JobState::Cancelled;
+    ignored.then(|| format!("a cancel was accepted, and it is {job_state}"))
 }
 
 /// Finds crashes that the store did not count. A worker that was killed reports no end, so every later
@@ -199,11 +199,11 @@ fn uncounted_crashes(story: &Story, faults: &[Fault]) -> Option<String> {
 }
 
 fn over_limits(story: &Story, rules: &Rules) -> Option<String> {
-    let (phase, counters) = story.finals.first()?;
+    let (job_state, counters) = story.finals.first()?;
     if rules.failures_max.is_some_and(|max| counters.failures > max) {
         return Some(format!("it failed {} times", counters.failures));
     }
     let crashes = counters.crashes;
-    let spared = crashes == rules.crashes_max && !phase.has_ended();
-    (crashes > rules.crashes_max || spared).then(|| format!("it crashed {crashes} times and is {phase}"))
+    let spared = crashes == rules.crashes_max && !job_state.has_ended();
+    (crashes > rules.crashes_max || spared).then(|| format!("it crashed {crashes} times and is {job_state}"))
 }

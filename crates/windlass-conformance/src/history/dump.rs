@@ -20,6 +20,6 @@ pub async fn dump(store: &dyn Admin, uid_of: impl Fn(&StoredJob) -> Option<Uid>)
 }
 
 fn last_line(record: &StoredJob, uid: Uid) -> Entry {
-    let (job, phase, counters) = (record.job.id, record.phase(), record.job.counters);
-    Entry { at: record.read_at, event: Event::Final { uid, job, phase, counters } }
+    let (job, job_state, counters) = (record.job.id, record.job_state(), record.job.counters);
+    Entry { at: record.read_at, event: Event::Final { uid, job, job_state, counters } }
 }

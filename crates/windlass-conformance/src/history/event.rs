@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, JobId, Phase};
+use windlass_core::job::{Counters, JobId, JobState};
 
 /// A producer's own name for a job. It is created before the enqueue and carried in the payload, so that a
 /// ledger can name a job whose id no process learnt.
@@ -115,8 +115,8 @@ pub enum Event {
         uid: Uid,
         /// Its id.
         job: JobId,
-        /// Its phase.
-        phase: Phase,
+        /// Its state.
+        job_state: JobState,
         /// Its counters.
         counters: Counters,
     },

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, JobId, Phase};
+use windlass_core::job::{Counters, JobId, JobState};
 
 use super::event::{Event, FaultKind, Outcome, SettleAnswer, Uid};
 use super::ledger::History;
@@ -24,7 +24,7 @@ pub(super) struct Story {
     pub(super) attempts: Vec<Attempt>,
     pub(super) cancel_accepted: bool,
     pub(super) started_over: Vec<Line>,
-    pub(super) finals: Vec<(Phase, Counters)>,
+    pub(super) finals: Vec<(JobState, Counters)>,
 }
 
 /// One claim that led to a start.
@@ -121,9 +121,9 @@ impl Story {
             }
             Event::CancelAccepted { .. } => self.cancel_accepted = true,
             Event::StartedOver { .. } => self.started_over.push(line),
-            Event::Final { job, phase, counters, .. } => {
+            Event::Final { job, job_state, counters, .. } => {
                 self.jobs.insert(*job);
-                self.finals.push((*phase, *counters));
+                self.finals.push((*job_state, *counters));
             }
             Event::Unknown { .. } | Event::Fault { .. } | Event::Repaired => {}
         }

@@ -1,6 +1,6 @@
 use super::*;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, JobId, Phase};
+use windlass_core::job::{Counters, JobId, JobState};
 
 mod forged;
 mod clean;
@@ -53,12 +53,12 @@ impl Tale {
         self.start(token, "w1").end(token, outcome).applied(token)
     }
 
-    fn stored(self, phase: Phase, counters: Counters) -> Self {
-        self.tell(Event::Final { uid: uid(), job: JobId(1), phase, counters })
+    fn stored(self, job_state: JobState, counters: Counters) -> Self {
+        self.tell(Event::Final { uid: uid(), job: JobId(1), job_state, counters })
     }
 
     fn succeeded(self, attempts: u32) -> Self {
-        self.stored(Phase::Succeeded, Counters { attempts, ..Counters::default() })
+        self.stored(JobState::Succeeded, Counters { attempts, ..Counters::default() })
     }
 
     fn verdict(&self) -> Verdict {

@@ -6,7 +6,7 @@ use windlass_core::admin::{BatchDone, CancelAnswer, Changed, RetryAnswer};
 use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::{Gate, gate_by_history};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::key::{KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
@@ -28,7 +28,7 @@ impl State {
             return CancelAnswer::Requested;
         }
         match self.row(id) {
-            Some(row) => CancelAnswer::AlreadyEnded(row.phase(now)),
+            Some(row) => CancelAnswer::AlreadyEnded(row.job_state(now)),
             None => CancelAnswer::NotFound,
         }
     }
@@ -44,9 +44,9 @@ impl State {
 
     pub(super) fn retry(&mut self, id: JobId, now: Timestamp) -> RetryAnswer {
         let Some(row) = self.row(id) else { return RetryAnswer::NotFound };
-        match row.phase(now) {
-            Phase::Dead => self.retry_dead(id, now),
-            Phase::Scheduled | Phase::Parked => {
+        match row.job_state(now) {
+            JobState::Dead => self.retry_dead(id, now),
+            JobState::Scheduled | JobState::Parked => {
                 self.change_waiting(id, |job, gate| {
                     job.due = now;
                     *gate = gate_if_hurried(gate.as_ref(), &job.counters);

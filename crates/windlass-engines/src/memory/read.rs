@@ -2,7 +2,7 @@
 
 use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::names::{OrderingKey, TypeName};
 
@@ -26,18 +26,20 @@ impl State {
     }
 
     pub(super) fn list(&self, request: &ListRequest, now: Timestamp) -> Vec<StoredJob> {
-        let rows = newest_first(self.maps_with(request.phase), request.before);
+        let rows = newest_first(self.maps_with(request.job_state), request.before);
         let wanted = rows.filter(|row| is_wanted(row, request, now));
         wanted.take(request.limit.min(LIST_PAGE_MAX) as usize).map(|row| row.record(now)).collect()
     }
 
-    /// Returns the maps in which jobs of a phase can be.
-    fn maps_with(&self, phase: Option<Phase>) -> Vec<&Rows> {
-        match phase {
+    /// Returns the maps in which jobs of a state can be.
+    fn maps_with(&self, job_state: Option<JobState>) -> Vec<&Rows> {
+        match job_state {
             None => vec![&self.live, &self.dead, &self.history],
-            Some(Phase::Ready | Phase::Scheduled | Phase::Parked | Phase::Running) => vec![&self.live],
-            Some(Phase::Dead) => vec![&self.dead],
-            Some(Phase::Succeeded | Phase::Cancelled) => vec![&self.history],
+            Some(JobState::Ready | JobState::Scheduled | JobState::Parked | JobState::Running) => {
+                vec![&self.live]
+            }
+            Some(JobState::Dead) => vec![&self.dead],
+            Some(JobState::Succeeded | JobState::Cancelled) => vec![&self.history],
         }
     }
 }
@@ -74,5 +76,5 @@ fn is_wanted(row: &JobRow, request: &ListRequest, now: Timestamp) -> bool {
         && request.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
         && request.correlation.as_ref().is_none_or(|id| job.correlation.as_ref() == Some(id))
         && request.group.as_ref().is_none_or(|group| job.group.as_ref() == Some(group))
-        && request.phase.is_none_or(|phase| row.phase(now) == phase)
+        && request.job_state.is_none_or(|job_state| row.job_state(now) == job_state)
 }

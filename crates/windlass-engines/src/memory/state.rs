@@ -16,7 +16,7 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::RequestId;
 use windlass_core::gate::Gate;
-use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
+use windlass_core::job::{Counters, Job, JobId, JobState, StoredState};
 use windlass_core::key::{HolderStage, KeyHolder};
 use windlass_core::lease::StoredLease;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
@@ -99,7 +99,7 @@ pub(super) enum Stage {
     /// In the map of live jobs.
     Running(Claim),
     /// Succeeded, dead or cancelled: in the history or in the dead-letter queue.
-    Ended(JobState),
+    Ended(StoredState),
 }
 
 /// The worker that runs a job, and its claim.
@@ -138,10 +138,10 @@ impl JobRow {
         }
     }
 
-    pub(super) fn state(&self) -> JobState {
+    pub(super) fn state(&self) -> StoredState {
         match &self.stage {
-            Stage::Waiting { gate } => JobState::Waiting { gate: gate.clone() },
-            Stage::Running(claim) => JobState::Running {
+            Stage::Waiting { gate } => StoredState::Waiting { gate: gate.clone() },
+            Stage::Running(claim) => StoredState::Running {
                 worker: claim.worker,
                 since: claim.since,
                 cancel_requested: claim.cancel_requested.clone(),
@@ -151,10 +151,10 @@ impl JobRow {
     }
 
     /// Returns the job state as users see it.
-    pub(super) fn phase(&self, now: Timestamp) -> Phase {
+    pub(super) fn job_state(&self, now: Timestamp) -> JobState {
         match &self.stage {
-            Stage::Ended(state) => state.phase(self.job.due, now),
-            _ => self.state().phase(self.job.due, now),
+            Stage::Ended(state) => state.job_state(self.job.due, now),
+            _ => self.state().job_state(self.job.due, now),
         }
     }
 
@@ -270,9 +270,11 @@ impl State {
                 self.index.enter_waiting(row);
                 self.hints.queue(&row.job.queue);
             }
-            NewState::Succeeded { result } => self.end(id, JobState::Succeeded { at: ended_at, result }, now),
-            NewState::Dead { error } => self.end(id, JobState::Dead { at: ended_at, error }, now),
-            NewState::Cancelled { why } => self.end(id, JobState::Cancelled { at: ended_at, why }, now),
+            NewState::Succeeded { result } => {
+                self.end(id, StoredState::Succeeded { at: ended_at, result }, now)
+            }
+            NewState::Dead { error } => self.end(id, StoredState::Dead { at: ended_at, error }, now),
+            NewState::Cancelled { why } => self.end(id, StoredState::Cancelled { at: ended_at, why }, now),
         }
     }
 
@@ -288,15 +290,15 @@ impl State {
                 now,
             );
         }
-        self.end(id, JobState::Cancelled { at: now, why: why.to_owned() }, now);
+        self.end(id, StoredState::Cancelled { at: now, why: why.to_owned() }, now);
         true
     }
 
     /// Moves a job that no longer waits or runs to the map of its end.
-    fn end(&mut self, id: JobId, end: JobState, now: Timestamp) {
+    fn end(&mut self, id: JobId, end: StoredState, now: Timestamp) {
         let Some(mut row) = self.live.remove(&id) else { return };
         let spec = &self.index.type_row(row.type_at).spec;
-        let is_dead = matches!(end, JobState::Dead { .. });
+        let is_dead = matches!(end, StoredState::Dead { .. });
         let keep_until = spec.keep_until(now);
         self.index.count_end(&row, &end);
         row.stage = Stage::Ended(end);
@@ -338,10 +340,10 @@ impl State {
             Some(Stage::Waiting { gate: Some(gate) }) if gate.is_of_spool() => HolderStage::Running,
             Some(Stage::Waiting { .. }) => HolderStage::Waiting,
             Some(Stage::Running(_)) => HolderStage::Running,
-            Some(Stage::Ended(JobState::Dead { .. })) if planted(Bug::KeyNotFreedByDeath) => {
+            Some(Stage::Ended(StoredState::Dead { .. })) if planted(Bug::KeyNotFreedByDeath) => {
                 HolderStage::Running
             }
-            Some(Stage::Ended(JobState::Dead { .. })) => HolderStage::Dead,
+            Some(Stage::Ended(StoredState::Dead { .. })) => HolderStage::Dead,
             Some(Stage::Ended(_)) | None => HolderStage::Ended,
         }
     }

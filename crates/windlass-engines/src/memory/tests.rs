@@ -16,7 +16,7 @@ use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest};
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
@@ -113,12 +113,12 @@ impl Fixture {
         let state = self.engine.state.lock().unwrap();
         for status in &statuses {
             let here = || state.live.values().filter(|row| row.job.queue == status.spec.name);
-            let phase = |phase| here().filter(|row| row.phase(now) == phase).count() as u64;
+            let job_state = |job_state| here().filter(|row| row.job_state(now) == job_state).count() as u64;
             let recounted = Counts {
-                ready: phase(Phase::Ready),
-                scheduled: phase(Phase::Scheduled),
-                parked: phase(Phase::Parked),
-                running: phase(Phase::Running),
+                ready: job_state(JobState::Ready),
+                scheduled: job_state(JobState::Scheduled),
+                parked: job_state(JobState::Parked),
+                running: job_state(JobState::Running),
                 dead_letters: state.dead.values().filter(|row| row.job.queue == status.spec.name).count()
                     as u64,
             };
@@ -162,7 +162,7 @@ fn check_gates_and_expiry(state: &State) {
     let ids = |rows: Vec<JobId>| rows.into_iter().collect::<BTreeSet<_>>();
     let named = TYPES.iter().map(|name| Gate::no_handler(&job_type(name)));
     for gate in named.chain([Gate::named(SEMAPHORE)]) {
-        let is_behind = |state: JobState| state == JobState::Waiting { gate: Some(gate.clone()) };
+        let is_behind = |state: StoredState| state == StoredState::Waiting { gate: Some(gate.clone()) };
         let behind = waiting().filter(|row| is_behind(row.state())).map(|row| row.job.id);
         assert_eq!(ids(state.index.behind(&gate, usize::MAX)), behind.collect(), "{gate}");
     }

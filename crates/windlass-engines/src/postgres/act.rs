@@ -6,7 +6,7 @@ use windlass_core::admin::{BatchDone, CancelAnswer, Changed, RetryAnswer};
 use windlass_core::claim::Fence;
 use windlass_core::engine::Hint;
 use windlass_core::gate::{Gate, gate_by_history};
-use windlass_core::job::{Counters, JobId, Phase};
+use windlass_core::job::{Counters, JobId, JobState};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
@@ -50,7 +50,7 @@ impl Store {
         let now = self.transaction_now(tx).await?;
         let mut locked = self.lock_live(tx, &[id.0], false).await?;
         let Some(live) = locked.jobs.pop() else {
-            let ended = self.ended_phase(tx, id).await?;
+            let ended = self.ended_job_state(tx, id).await?;
             let answer = ended.map_or(CancelAnswer::NotFound, CancelAnswer::AlreadyEnded);
             return Ok((answer, Moved::default(), None));
         };
@@ -82,13 +82,13 @@ impl Store {
         let now = self.transaction_now(tx).await?;
         let mut locked = self.lock_live(tx, &[id.0], false).await?;
         let Some(live) = locked.jobs.pop() else { return self.retry_ended(tx, id, now).await };
-        let phase = match &live {
-            Live { runs: true, .. } => Some(Phase::Running),
-            Live { gate: None, due, .. } if *due <= now => Some(Phase::Ready),
+        let job_state = match &live {
+            Live { runs: true, .. } => Some(JobState::Running),
+            Live { gate: None, due, .. } if *due <= now => Some(JobState::Ready),
             _ => None,
         };
-        if let Some(phase) = phase {
-            return Ok((RetryAnswer::NotRetryable(phase), Moved::default()));
+        if let Some(job_state) = job_state {
+            return Ok((RetryAnswer::NotRetryable(job_state), Moved::default()));
         }
         let gate = gate_if_hurried(live.gate.as_ref(), &live.counters);
         let moved = self.write_moves(tx, now, vec![live.waits(now, gate)], &locked.keys).await?;
@@ -101,8 +101,8 @@ impl Store {
         id: JobId,
         now: windlass_core::clock::Timestamp,
     ) -> StoreResult<(RetryAnswer, Moved)> {
-        let answer = match self.ended_phase(tx, id).await? {
-            Some(Phase::Dead) => return self.retry_dead(tx, id, now).await,
+        let answer = match self.ended_job_state(tx, id).await? {
+            Some(JobState::Dead) => return self.retry_dead(tx, id, now).await,
             Some(ended) => RetryAnswer::NotRetryable(ended),
             None => RetryAnswer::NotFound,
         };
@@ -192,17 +192,17 @@ impl Store {
 
     async fn unchanged(&self, tx: &Tx, id: JobId) -> StoreResult<Changed> {
         let is_live = !self.lock_jobs(tx, &[id.0]).await?.is_empty();
-        let is_known = is_live || self.ended_phase(tx, id).await?.is_some();
+        let is_known = is_live || self.ended_job_state(tx, id).await?.is_some();
         Ok(if is_known { Changed::Unchanged } else { Changed::NotFound })
     }
 
-    async fn ended_phase(&self, tx: &Tx, id: JobId) -> StoreResult<Option<Phase>> {
+    async fn ended_job_state(&self, tx: &Tx, id: JobId) -> StoreResult<Option<JobState>> {
         let rows = tx.query(&self.sql.ended_state, &[number(&id.0)]).await?;
         let state: Option<i16> = rows.first().map(|row| row.try_get(0)).transpose()?;
         Ok(state.map(|state| match state {
-            SUCCEEDED => Phase::Succeeded,
-            CANCELLED => Phase::Cancelled,
-            _ => Phase::Dead,
+            SUCCEEDED => JobState::Succeeded,
+            CANCELLED => JobState::Cancelled,
+            _ => JobState::Dead,
         }))
     }
 }

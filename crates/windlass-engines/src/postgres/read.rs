@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::worker::WorkerId;
 
@@ -59,7 +59,7 @@ impl Store {
         let conn = self.work.get().await?;
         let limit = request.limit.min(LIST_PAGE_MAX);
         let mut page = Vec::new();
-        for table in self.tables(request.phase) {
+        for table in self.tables(request.job_state) {
             let filters = Filters::of(&request, &table, now);
             let statement = filters.statement(table.statement);
             let rows = conn.query(&statement, &filters.params()).await?;
@@ -74,17 +74,17 @@ impl Store {
         Ok(page)
     }
 
-    /// The tables in which jobs of a phase can be.
-    fn tables(&self, phase: Option<Phase>) -> Vec<Table<'_>> {
+    /// The tables in which jobs of a state can be.
+    fn tables(&self, job_state: Option<JobState>) -> Vec<Table<'_>> {
         let live = Table { statement: &self.sql.list_live, reader: row::live_record, is_live: true };
         let dead = Table { statement: &self.sql.list_dead, reader: row::dead_record, is_live: false };
         let ended = Table { statement: &self.sql.list_ended, reader: row::ended_record, is_live: false };
-        match phase {
+        match job_state {
             None => vec![live, dead, ended],
-            Some(Phase::Running) => vec![Table { statement: &self.sql.list_running, ..live }],
-            Some(Phase::Ready | Phase::Scheduled | Phase::Parked) => vec![live],
-            Some(Phase::Dead) => vec![dead],
-            Some(Phase::Succeeded | Phase::Cancelled) => vec![ended],
+            Some(JobState::Running) => vec![Table { statement: &self.sql.list_running, ..live }],
+            Some(JobState::Ready | JobState::Scheduled | JobState::Parked) => vec![live],
+            Some(JobState::Dead) => vec![dead],
+            Some(JobState::Succeeded | JobState::Cancelled) => vec![ended],
         }
     }
 }
@@ -137,7 +137,7 @@ impl Filters {
                 filters.add(line, text, Type::TEXT);
             }
         }
-        filters.add_phase(request.phase, table, now);
+        filters.add_job_state(request.job_state, table, now);
         filters
     }
 
@@ -150,14 +150,18 @@ impl Filters {
         self.lines.push(format!("{line}${}", self.values.len()));
     }
 
-    fn add_phase(&mut self, phase: Option<Phase>, table: &Table<'_>, now: Timestamp) {
+    fn add_job_state(&mut self, job_state: Option<JobState>, table: &Table<'_>, now: Timestamp) {
         const WAITS: &str = "AND gate IS NULL AND locked_at IS NULL AND scheduled_at";
-        match phase {
-            Some(Phase::Ready) => self.add(&format!("{WAITS} <= "), Instant(now), Type::TIMESTAMPTZ),
-            Some(Phase::Scheduled) => self.add(&format!("{WAITS} > "), Instant(now), Type::TIMESTAMPTZ),
-            Some(Phase::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
-            Some(Phase::Succeeded) if !table.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
-            Some(Phase::Cancelled) if !table.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
+        match job_state {
+            Some(JobState::Ready) => self.add(&format!("{WAITS} <= "), Instant(now), Type::TIMESTAMPTZ),
+            Some(JobState::Scheduled) => self.add(&format!("{WAITS} > "), Instant(now), Type::TIMESTAMPTZ),
+            Some(JobState::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
+            Some(JobState::Succeeded) if !table.is_live => {
+                self.lines.push(format!("AND state = {SUCCEEDED}"))
+            }
+            Some(JobState::Cancelled) if !table.is_live => {
+                self.lines.push(format!("AND state = {CANCELLED}"))
+            }
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use tokio_postgres::types::FromSql;
 use windlass_core::admin::StoredJob;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
-use windlass_core::job::{Counters, Job, JobId, JobState};
+use windlass_core::job::{Counters, Job, JobId, StoredState};
 use windlass_core::names::{CorrelationId, GroupName, Key, NameError, QueueName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::payload::Payload;
@@ -137,12 +137,12 @@ impl<'r> Columns<'r> {
 pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let worker: Option<Bits> = row.try_get(JOB_COLUMNS + 2)?;
     let state = match worker {
-        Some(worker) => JobState::Running {
+        Some(worker) => StoredState::Running {
             worker: worker.into(),
             since: instant(row, JOB_COLUMNS + 3)?,
             cancel_requested: row.try_get(JOB_COLUMNS + 5)?,
         },
-        None => JobState::Waiting { gate: gate(row, JOB_COLUMNS)? },
+        None => StoredState::Waiting { gate: gate(row, JOB_COLUMNS)? },
     };
     record(row, state, now)
 }
@@ -150,7 +150,7 @@ pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
 /// Reads a dead job as a record. Beyond the shared columns: error, ended_at.
 pub(super) fn dead_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(row.try_get(JOB_COLUMNS)?);
-    let state = JobState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
+    let state = StoredState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
     record(row, state, now)
 }
 
@@ -158,8 +158,8 @@ pub(super) fn dead_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
 pub(super) fn ended_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, JOB_COLUMNS + 3)?;
     let state = match row.try_get(JOB_COLUMNS)? {
-        SUCCEEDED => JobState::Succeeded { at, result: row.try_get(JOB_COLUMNS + 1)? },
-        _ => JobState::Cancelled {
+        SUCCEEDED => StoredState::Succeeded { at, result: row.try_get(JOB_COLUMNS + 1)? },
+        _ => StoredState::Cancelled {
             at,
             why: row.try_get::<_, Option<String>>(JOB_COLUMNS + 2)?.unwrap_or_default(),
         },
@@ -167,7 +167,7 @@ pub(super) fn ended_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> 
     record(row, state, now)
 }
 
-fn record(row: &Row, state: JobState, now: Timestamp) -> StoreResult<StoredJob> {
+fn record(row: &Row, state: StoredState, now: Timestamp) -> StoreResult<StoredJob> {
     let Reading { job, last_error, .. } = read_job(row, 0)?;
     Ok(StoredJob { job, state, last_error, read_at: now })
 }

@@ -7,7 +7,7 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
@@ -38,7 +38,7 @@ impl Store {
                 self.listeners.tell(&Hint::Cancel(fence));
                 CancelAnswer::Requested
             }
-            stage => CancelAnswer::AlreadyEnded(phase(stage)),
+            stage => CancelAnswer::AlreadyEnded(job_state(stage)),
         })
     }
 
@@ -50,7 +50,7 @@ impl Store {
             "" => RetryAnswer::NotFound,
             "retried" => RetryAnswer::Retried,
             "held" => RetryAnswer::KeyHeld(read_id(&answer.bytes()?)),
-            stage => RetryAnswer::NotRetryable(phase(stage)),
+            stage => RetryAnswer::NotRetryable(job_state(stage)),
         })
     }
 
@@ -75,14 +75,14 @@ impl Store {
     }
 }
 
-/// The phase of a job that is due or has ended, by the letter of its stage.
-fn phase(stage: &str) -> Phase {
+/// The state of a job that is due or has ended, by the letter of its stage.
+fn job_state(stage: &str) -> JobState {
     match stage {
-        "s" => Phase::Succeeded,
-        "d" => Phase::Dead,
-        "c" => Phase::Cancelled,
-        "r" => Phase::Running,
-        _ => JobState::Waiting { gate: None }.phase(Timestamp::EPOCH, Timestamp::EPOCH),
+        "s" => JobState::Succeeded,
+        "d" => JobState::Dead,
+        "c" => JobState::Cancelled,
+        "r" => JobState::Running,
+        _ => StoredState::Waiting { gate: None }.job_state(Timestamp::EPOCH, Timestamp::EPOCH),
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::worker::WorkerId;
 
@@ -74,8 +74,8 @@ impl Store {
         let mut records = Vec::new();
         let mut looked_at = 0;
         while records.len() < limit && from > 0 && looked_at < SCANNED_MAX {
-            let stretch = match request.phase {
-                Some(Phase::Dead) => self.stretch_of_dead(&request, from, limit).await?,
+            let stretch = match request.job_state {
+                Some(JobState::Dead) => self.stretch_of_dead(&request, from, limit).await?,
                 _ => self.stretch(&request, from, limit).await?,
             };
             for row in stretch.rows {
@@ -94,7 +94,7 @@ impl Store {
 
     async fn stretch(&self, request: &ListRequest, from: i64, limit: usize) -> StoreResult<Stretch> {
         let mut args = Args::new();
-        args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
+        args.number(from).number(STRETCH).count(limit).text(stages(request.job_state));
         let types = types_of_list(&self.catalogue(), request);
         let types =
             types.map(|types| types.iter().fold(",".to_owned(), |text, kind| format!("{text}{kind},")));
@@ -169,16 +169,16 @@ fn types_of_list(catalogue: &Catalogue, request: &ListRequest) -> Option<Vec<u32
     Some(asked.map(|entry| entry.number).collect())
 }
 
-/// The stages that jobs of a phase may have.
-fn stages(phase: Option<Phase>) -> &'static str {
-    match phase {
+/// The stages that jobs of a state may have.
+fn stages(job_state: Option<JobState>) -> &'static str {
+    match job_state {
         None => "wfuprsdc",
-        Some(Phase::Ready | Phase::Scheduled) => "wf",
-        Some(Phase::Parked) => "up",
-        Some(Phase::Running) => "r",
-        Some(Phase::Succeeded) => "s",
-        Some(Phase::Dead) => "d",
-        Some(Phase::Cancelled) => "c",
+        Some(JobState::Ready | JobState::Scheduled) => "wf",
+        Some(JobState::Parked) => "up",
+        Some(JobState::Running) => "r",
+        Some(JobState::Succeeded) => "s",
+        Some(JobState::Dead) => "d",
+        Some(JobState::Cancelled) => "c",
     }
 }
 
@@ -188,7 +188,7 @@ fn is_wanted(record: &StoredJob, request: &ListRequest) -> bool {
         && request.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
         && request.correlation.as_ref().is_none_or(|id| job.correlation.as_ref() == Some(id))
         && request.group.as_ref().is_none_or(|group| job.group.as_ref() == Some(group))
-        && request.phase.is_none_or(|phase| record.phase() == phase)
+        && request.job_state.is_none_or(|job_state| record.job_state() == job_state)
 }
 
 /// An attempt as `lua/parts/ending.lua` stores it.

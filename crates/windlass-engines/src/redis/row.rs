@@ -10,7 +10,7 @@ use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
 use windlass_core::gate::Gate;
-use windlass_core::job::{Counters, Job, JobId, JobState};
+use windlass_core::job::{Counters, Job, JobId, StoredState};
 use windlass_core::names::{PriorityLabel, QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -215,22 +215,22 @@ impl Row {
         }
     }
 
-    fn job_state(&self) -> JobState {
+    fn job_state(&self) -> StoredState {
         let at = self.state.at;
         match (self.state.stage, self.state.claim) {
-            (b'r', Some(claim)) => JobState::Running {
+            (b'r', Some(claim)) => StoredState::Running {
                 worker: claim.worker,
                 since: claim.since,
                 cancel_requested: self.notes.text("cancel"),
             },
-            (b's', _) => JobState::Succeeded { at, result: self.notes.text("result") },
+            (b's', _) => StoredState::Succeeded { at, result: self.notes.text("result") },
             (b'd', _) => {
-                JobState::Dead { at, error: parse_error(self.notes.get("death").unwrap_or_default()) }
+                StoredState::Dead { at, error: parse_error(self.notes.get("death").unwrap_or_default()) }
             }
-            (b'c', _) => JobState::Cancelled { at, why: self.notes.text("why").unwrap_or_default() },
-            (b'u', _) => JobState::Waiting { gate: Some(Gate::suspect()) },
-            (b'p', _) => JobState::Waiting { gate: self.notes.get("gate").map(Gate::named) },
-            _ => JobState::Waiting { gate: None },
+            (b'c', _) => StoredState::Cancelled { at, why: self.notes.text("why").unwrap_or_default() },
+            (b'u', _) => StoredState::Waiting { gate: Some(Gate::suspect()) },
+            (b'p', _) => StoredState::Waiting { gate: self.notes.get("gate").map(Gate::named) },
+            _ => StoredState::Waiting { gate: None },
         }
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, params};
 use windlass_core::admin::{BatchDone, CancelAnswer, Changed, RetryAnswer};
 use windlass_core::claim::Fence;
 use windlass_core::gate::{Gate, gate_by_history};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::key::{HolderStage, KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
@@ -33,7 +33,7 @@ impl Work<'_> {
                 self.cancel_waiting(&job, &why)?;
                 Ok(CancelAnswer::Cancelled)
             }
-            None => Ok(self.ended_phase(id)?.map_or(CancelAnswer::NotFound, CancelAnswer::AlreadyEnded)),
+            None => Ok(self.ended_job_state(id)?.map_or(CancelAnswer::NotFound, CancelAnswer::AlreadyEnded)),
         }
     }
 
@@ -50,8 +50,8 @@ impl Work<'_> {
         if let Some(job) = self.live_job(id)? {
             return self.retry_live(&job);
         }
-        match self.ended_phase(id)? {
-            Some(Phase::Dead) => self.retry_dead(id),
+        match self.ended_job_state(id)? {
+            Some(JobState::Dead) => self.retry_dead(id),
             Some(ended) => Ok(RetryAnswer::NotRetryable(ended)),
             None => Ok(RetryAnswer::NotFound),
         }
@@ -59,10 +59,10 @@ impl Work<'_> {
 
     fn retry_live(&mut self, job: &LiveJob) -> StoreResult<RetryAnswer> {
         if job.runs {
-            return Ok(RetryAnswer::NotRetryable(Phase::Running));
+            return Ok(RetryAnswer::NotRetryable(JobState::Running));
         }
         if job.gate.is_none() && job.due <= self.now {
-            return Ok(RetryAnswer::NotRetryable(Phase::Ready));
+            return Ok(RetryAnswer::NotRetryable(JobState::Ready));
         }
         self.change_waiting(job, self.now, gate_if_hurried(job.gate.as_ref(), &job.counters).as_ref())?;
         Ok(RetryAnswer::Retried)
@@ -112,17 +112,17 @@ impl Work<'_> {
     }
 
     fn unchanged(&self, id: JobId) -> StoreResult<Changed> {
-        let is_known = self.live_job(id)?.is_some() || self.ended_phase(id)?.is_some();
+        let is_known = self.live_job(id)?.is_some() || self.ended_job_state(id)?.is_some();
         Ok(if is_known { Changed::Unchanged } else { Changed::NotFound })
     }
 
-    fn ended_phase(&self, id: JobId) -> StoreResult<Option<Phase>> {
+    fn ended_job_state(&self, id: JobId) -> StoreResult<Option<JobState>> {
         let mut statement = self.conn.prepare_cached(sql!("ended_state"))?;
         let state: Option<i64> = statement.query_row([id.0], |row| row.get(0)).optional()?;
         Ok(state.map(|state| match state {
-            SUCCEEDED => Phase::Succeeded,
-            CANCELLED => Phase::Cancelled,
-            _ => Phase::Dead,
+            SUCCEEDED => JobState::Succeeded,
+            CANCELLED => JobState::Cancelled,
+            _ => JobState::Dead,
         }))
     }
 }

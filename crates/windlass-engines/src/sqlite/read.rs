@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::worker::WorkerId;
@@ -85,7 +85,7 @@ pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> 
     let catalogue = Catalogue::load(conn)?;
     let limit = request.limit.min(LIST_PAGE_MAX);
     let mut page = Vec::new();
-    for table in tables(request.phase) {
+    for table in tables(request.job_state) {
         let Some(filters) = Filters::of(request, &table, &catalogue, now) else { return Ok(Vec::new()) };
         filters.read(conn, &table, &catalogue, &mut page)?;
     }
@@ -101,16 +101,16 @@ struct JobTable {
     is_live: bool,
 }
 
-/// Returns the tables in which jobs of a phase can be.
-fn tables(phase: Option<Phase>) -> Vec<JobTable> {
+/// Returns the tables in which jobs of a state can be.
+fn tables(job_state: Option<JobState>) -> Vec<JobTable> {
     let live = JobTable { sql: sql!("list_live"), reader: row::live_record, is_live: true };
     let dead = JobTable { sql: sql!("list_dead"), reader: row::dead_record, is_live: false };
     let ended = JobTable { sql: sql!("list_ended"), reader: row::ended_record, is_live: false };
-    match phase {
+    match job_state {
         None => vec![live, dead, ended],
-        Some(Phase::Ready | Phase::Scheduled | Phase::Parked | Phase::Running) => vec![live],
-        Some(Phase::Dead) => vec![dead],
-        Some(Phase::Succeeded | Phase::Cancelled) => vec![ended],
+        Some(JobState::Ready | JobState::Scheduled | JobState::Parked | JobState::Running) => vec![live],
+        Some(JobState::Dead) => vec![dead],
+        Some(JobState::Succeeded | JobState::Cancelled) => vec![ended],
     }
 }
 
@@ -156,7 +156,7 @@ impl Filters {
                 filters.add(line, name, text);
             }
         }
-        filters.add_phase(request.phase, table);
+        filters.add_job_state(request.job_state, table);
         Some(filters)
     }
 
@@ -165,19 +165,23 @@ impl Filters {
         self.values.insert(name, Box::new(value));
     }
 
-    fn add_phase(&mut self, phase: Option<Phase>, table: &JobTable) {
+    fn add_job_state(&mut self, job_state: Option<JobState>, table: &JobTable) {
         let now = self.now.as_micros();
-        match phase {
-            Some(Phase::Ready) => {
+        match job_state {
+            Some(JobState::Ready) => {
                 self.add("AND gate IS NULL AND worker IS NULL AND due <= :now", ":now", now);
             }
-            Some(Phase::Scheduled) => {
+            Some(JobState::Scheduled) => {
                 self.add("AND gate IS NULL AND worker IS NULL AND due > :now", ":now", now);
             }
-            Some(Phase::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
-            Some(Phase::Running) => self.lines.push("AND worker IS NOT NULL".to_owned()),
-            Some(Phase::Succeeded) if !table.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
-            Some(Phase::Cancelled) if !table.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
+            Some(JobState::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
+            Some(JobState::Running) => self.lines.push("AND worker IS NOT NULL".to_owned()),
+            Some(JobState::Succeeded) if !table.is_live => {
+                self.lines.push(format!("AND state = {SUCCEEDED}"))
+            }
+            Some(JobState::Cancelled) if !table.is_live => {
+                self.lines.push(format!("AND state = {CANCELLED}"))
+            }
             _ => {}
         }
     }

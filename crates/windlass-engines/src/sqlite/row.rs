@@ -8,7 +8,7 @@ use windlass_core::admin::StoredJob;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
-use windlass_core::job::{Counters, Job, JobId, JobState};
+use windlass_core::job::{Counters, Job, JobId, StoredState};
 use windlass_core::names::{Key, NameError, QueueName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::payload::Payload;
@@ -134,12 +134,12 @@ pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
     let gate = lossy(row, JOB_COLUMNS)?;
     let worker: Option<[u8; 16]> = row.get(JOB_COLUMNS + 2)?;
     let state = match worker {
-        Some(worker) => JobState::Running {
+        Some(worker) => StoredState::Running {
             worker: WorkerId::from_bytes(worker),
             since: instant(row, JOB_COLUMNS + 3)?,
             cancel_requested: lossy(row, JOB_COLUMNS + 5)?,
         },
-        None => JobState::Waiting { gate: gate.as_deref().map(Gate::named) },
+        None => StoredState::Waiting { gate: gate.as_deref().map(Gate::named) },
     };
     record(row, names, state, now)
 }
@@ -147,7 +147,7 @@ pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
 /// Converts a dead letter into a record.
 pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(&lossy(row, JOB_COLUMNS)?.unwrap_or_default());
-    let state = JobState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
+    let state = StoredState::Dead { at: instant(row, JOB_COLUMNS + 1)?, error };
     record(row, names, state, now)
 }
 
@@ -155,8 +155,8 @@ pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
 pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, JOB_COLUMNS + 3)?;
     let state = match row.get(JOB_COLUMNS)? {
-        SUCCEEDED => JobState::Succeeded { at, result: lossy(row, JOB_COLUMNS + 1)? },
-        _ => JobState::Cancelled { at, why: lossy(row, JOB_COLUMNS + 2)?.unwrap_or_default() },
+        SUCCEEDED => StoredState::Succeeded { at, result: lossy(row, JOB_COLUMNS + 1)? },
+        _ => StoredState::Cancelled { at, why: lossy(row, JOB_COLUMNS + 2)?.unwrap_or_default() },
     };
     record(row, names, state, now)
 }
@@ -166,7 +166,7 @@ pub(super) const SUCCEEDED: i64 = 1;
 /// `job_history.state` of a job that was cancelled.
 pub(super) const CANCELLED: i64 = 2;
 
-fn record(row: &Row<'_>, names: Names<'_>, state: JobState, now: Timestamp) -> StoreResult<StoredJob> {
+fn record(row: &Row<'_>, names: Names<'_>, state: StoredState, now: Timestamp) -> StoreResult<StoredJob> {
     let Reading { job, last_error, .. } = read_job(row, names)?;
     Ok(StoredJob { job, state, last_error, read_at: now })
 }

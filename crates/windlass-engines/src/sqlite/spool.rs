@@ -9,7 +9,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId, repeated};
 use windlass_core::error::EngineError;
 use windlass_core::gate::gate_by_history;
-use windlass_core::job::{Job, JobId, JobState};
+use windlass_core::job::{Job, JobId, StoredState};
 use windlass_core::limits::REASON_BYTES_MAX;
 use windlass_core::outcome::bounded;
 use windlass_core::spool::{BatchMost, Following, LeftOut, Packing, StagedBatch, gate_of, request_of};
@@ -186,7 +186,8 @@ pub(super) fn still_staged(
     let mut jobs = Vec::with_capacity(staged.ids.len());
     for id in &staged.ids {
         let record = read::job(conn, *id, now)?;
-        let is_here = |state: &JobState| matches!(state, JobState::Waiting { gate: Some(at) } if *at == gate);
+        let is_here =
+            |state: &StoredState| matches!(state, StoredState::Waiting { gate: Some(at) } if *at == gate);
         jobs.extend(record.filter(|record| is_here(&record.state)).map(|record| record.job));
     }
     Ok(Some((staged, jobs)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 
@@ -41,7 +41,12 @@ async fn a_job_that_the_primary_may_have_is_not_run_from_the_spool_and_is_there_
     assert_eq!(answers, ids.iter().map(|id| EnqueueAnswer::Spooled(*id)).collect::<Vec<_>>());
     until_away(&engine).await;
     let record = engine.job(ids[0]).await.unwrap().unwrap();
-    assert_eq!(record.state.phase(record.job.due, record.read_at), Phase::Parked, "{:?}", record.state);
+    assert_eq!(
+        record.state.job_state(record.job.due, record.read_at),
+        JobState::Parked,
+        "{:?}",
+        record.state
+    );
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2], "the primary had applied it");
     primary.come_back();
     until_replayed(&engine).await;

@@ -8,7 +8,7 @@ use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::fallback::{FallbackStatus, SwitchRules};
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::payload::Payload;
 use windlass_core::spool::Spool;
@@ -162,7 +162,7 @@ pub(crate) async fn waiting(store: &dyn Engine) -> Vec<StoredJob> {
         }
         jobs.extend(page);
     }
-    jobs.retain(|record| matches!(record.state, JobState::Waiting { .. }));
+    jobs.retain(|record| matches!(record.state, StoredState::Waiting { .. }));
     jobs.reverse();
     jobs
 }
@@ -175,7 +175,7 @@ pub(crate) async fn payloads(store: &dyn Engine) -> Vec<usize> {
 /// Returns why a job of the spool ended.
 pub(crate) async fn why_ended(engine: &FallbackEngine, id: JobId) -> String {
     match engine.job(id).await.unwrap().expect("the spool keeps the job").state {
-        JobState::Cancelled { why, .. } => why,
+        StoredState::Cancelled { why, .. } => why,
         other => panic!("expected the job to have ended, got {other:?}"),
     }
 }

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use windlass_core::engine::Admin;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_servers::{postgres, python};
 
 use super::place::{TestStore, claim, status};
@@ -27,7 +27,7 @@ async fn psql_puts_a_job_in_and_ends_one() {
     let text = "BEGIN; INSERT INTO windlass.orders VALUES (2);
         SELECT windlass.complete(id, token) FROM windlass.delayed_jobs; COMMIT;";
     assert_eq!(postgres::psql(&place.url, &place.sql(text)).unwrap(), "t");
-    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job_state(), JobState::Succeeded);
 }
 
 const PYTHON: &str = r#"

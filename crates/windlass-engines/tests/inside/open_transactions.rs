@@ -7,7 +7,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::clock::ManualClock;
 use windlass_core::engine::{Admin, Engine, RescueRequest};
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::CRASHES_MAX;
@@ -151,7 +151,7 @@ async fn a_key_that_a_transaction_holds_does_not_hold_up_the_ends_of_other_jobs(
     });
     let watcher = place.connect().await;
     place.until_waiting(&watcher, 1).await;
-    assert_eq!(engine.job(jobs[1].job.id).await.unwrap().unwrap().phase(), Phase::Succeeded);
+    assert_eq!(engine.job(jobs[1].job.id).await.unwrap().unwrap().job_state(), JobState::Succeeded);
     tx.commit().await.unwrap();
     assert_eq!(settling.await.unwrap().unwrap(), [Settled::Applied, Settled::Applied]);
     assert_eq!(keys_left(&place, &watcher).await, "0");
@@ -195,7 +195,7 @@ async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
     let again = at_once(engine.rescue(RescueRequest { silent: vec![], ..request.clone() })).await.unwrap();
     assert!(again.returned.is_empty() && !again.more, "skipped rows are left to the next call: {again:?}");
     tx.commit().await.unwrap();
-    assert_eq!(engine.job(jobs[0].job.id).await.unwrap().unwrap().phase(), Phase::Succeeded);
+    assert_eq!(engine.job(jobs[0].job.id).await.unwrap().unwrap().job_state(), JobState::Succeeded);
     assert!(engine.rescue(request).await.unwrap().returned.is_empty());
 }
 

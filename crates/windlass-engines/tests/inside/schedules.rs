@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::clock::{Clock, ManualClock};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::EnqueueAnswer;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::names::ScheduleName;
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::fire::fire;
@@ -92,7 +92,7 @@ async fn a_waiting_job_that_a_transaction_has_locked_does_not_give_way_and_holds
     assert!(plain.new_job().is_some() && replacing.new_job().is_some(), "{plain:?} {replacing:?}");
     assert_eq!(skipped, Put::Overlaps(first[2]));
     tx.rollback().await.unwrap();
-    assert_eq!(engine.job(first[1]).await.unwrap().unwrap().phase(), Phase::Ready);
+    assert_eq!(engine.job(first[1]).await.unwrap().unwrap().job_state(), JobState::Ready);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, RequestId};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::Key;
 use windlass_core::retry::{Delay, RetryPolicy, Tier};
@@ -192,7 +192,7 @@ async fn a_job_is_completed_with_its_number_and_token_only() {
         "only the call that ends the job returns true"
     );
     assert_eq!(place.ask(&client, &complete(other)).await, "f");
-    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job_state(), JobState::Succeeded);
     assert_eq!(succeed(&engine, &claimed).await, windlass_core::settle::Settled::Applied);
 }
 

@@ -4,7 +4,7 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
 use windlass_core::error::EngineError;
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
 use windlass_engines::postgres::PostgresEngine;
@@ -109,8 +109,8 @@ async fn a_job_is_done_exactly_if_the_transaction_of_sqlx_is_committed() {
         } else {
             tx.rollback().await.unwrap()
         }
-        let expected = if is_committed { Phase::Succeeded } else { Phase::Running };
-        assert_eq!(engine.job(fence.job).await.unwrap().unwrap().phase(), expected);
+        let expected = if is_committed { JobState::Succeeded } else { JobState::Running };
+        assert_eq!(engine.job(fence.job).await.unwrap().unwrap().job_state(), expected);
     }
     assert_eq!(orders(&mut connection, &place).await, 1);
 }
@@ -125,7 +125,7 @@ async fn a_lost_claim_ends_nothing_in_a_transaction_of_sqlx() {
     let mut tx = connection.begin().await.unwrap();
     assert_eq!(complete_in(&mut tx, &place.schema, lost).await.unwrap(), Settled::ClaimLost);
     tx.commit().await.unwrap();
-    assert_eq!(engine.job(fence.job).await.unwrap().unwrap().phase(), Phase::Running);
+    assert_eq!(engine.job(fence.job).await.unwrap().unwrap().job_state(), JobState::Running);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::job::{Job, JobId, JobState, Phase};
+use windlass_core::job::{Job, JobId, JobState, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{CorrelationId, GroupName, Key, PriorityLabel, Tag};
@@ -187,7 +187,7 @@ async fn a_job_ends_together_with_the_users_writes() {
     assert_eq!(complete_in(&tx, &place.schema, fence).await.unwrap(), Settled::Applied);
     tx.commit().await.unwrap();
     let record = engine.job(fence.job).await.unwrap().unwrap();
-    assert_eq!((record.phase(), orders(&place, &client).await.as_str()), (Phase::Succeeded, "1"));
+    assert_eq!((record.job_state(), orders(&place, &client).await.as_str()), (JobState::Succeeded, "1"));
     let status = status(&engine).await;
     assert_eq!((status.counts.running, status.totals.succeeded), (0, 1));
 }
@@ -202,7 +202,7 @@ async fn a_rollback_leaves_the_job_running() {
     let tx = client.transaction().await.unwrap();
     engine.complete_in(&tx, claimed.fence()).await.unwrap();
     tx.rollback().await.unwrap();
-    assert_eq!(engine.job(claimed.job.id).await.unwrap().unwrap().phase(), Phase::Running);
+    assert_eq!(engine.job(claimed.job.id).await.unwrap().unwrap().job_state(), JobState::Running);
     assert_eq!(status(&engine).await.counts.running, 1);
     assert_eq!(succeed(&engine, &claimed).await, Settled::Applied);
 }
@@ -233,7 +233,7 @@ async fn a_lost_claim_writes_nothing() {
         tx.commit().await.unwrap();
     }
     assert_eq!(ends(&place, &client).await, before);
-    assert_eq!(engine.job(fence.job).await.unwrap().unwrap().phase(), Phase::Running);
+    assert_eq!(engine.job(fence.job).await.unwrap().unwrap().job_state(), JobState::Running);
 }
 
 #[tokio::test]
@@ -286,7 +286,7 @@ async fn a_job_that_was_asked_to_stop_ends_as_cancelled() {
     assert_eq!(engine.complete_in(&tx, fence).await.unwrap(), Settled::Applied);
     tx.commit().await.unwrap();
     let state = engine.job(fence.job).await.unwrap().unwrap().state;
-    assert!(matches!(&state, JobState::Cancelled { why, .. } if why == "not needed"), "{state:?}");
+    assert!(matches!(&state, StoredState::Cancelled { why, .. } if why == "not needed"), "{state:?}");
     assert_eq!(status(&engine).await.totals.cancelled, 1);
     assert_eq!(engine.attempts(fence.job).await.unwrap()[0].ending, AttemptEnding::Cancelled);
 }

@@ -7,7 +7,7 @@ use windlass_core::admin::{ListRequest, RetryAnswer, StoredJob};
 use windlass_core::claim::ClaimAnswer;
 use windlass_core::engine::{Engine, Rescued};
 use windlass_core::enqueue::EnqueueAnswer;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::worker::{Liveness, ProofOfLife, WorkerSighting};
@@ -37,7 +37,7 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    /// Compares, at the end, also the attempts of each job, lists by phase, and single reads.
+    /// Compares, at the end, also the attempts of each job, lists by state, and single reads.
     pub(crate) async fn compare_everything(&self) {
         for job in 0..self.jobs.len() {
             let (expected, got) =
@@ -48,9 +48,9 @@ impl<S: Subject> Pair<S> {
             let [expected, got] = [expected, got].map(|record| record.into_iter().collect::<Vec<_>>());
             assert_eq!(self.as_model(got), comparable(expected), "job {}", self.jobs[job].0);
         }
-        for phase in Phase::ALL {
-            let (expected, got) = self.both(async |engine, _| all_jobs(engine, Some(phase)).await).await;
-            assert_eq!(self.as_model(got), comparable(expected), "the jobs that are {phase}");
+        for job_state in JobState::ALL {
+            let (expected, got) = self.both(async |engine, _| all_jobs(engine, Some(job_state)).await).await;
+            assert_eq!(self.as_model(got), comparable(expected), "the jobs that are {job_state}");
         }
     }
 
@@ -61,11 +61,11 @@ impl<S: Subject> Pair<S> {
     }
 }
 
-async fn all_jobs(engine: &dyn Engine, phase: Option<Phase>) -> Vec<StoredJob> {
+async fn all_jobs(engine: &dyn Engine, job_state: Option<JobState>) -> Vec<StoredJob> {
     let mut jobs: Vec<StoredJob> = Vec::new();
     loop {
         let before = jobs.last().map(|record| record.job.id);
-        let request = ListRequest { phase, before, limit: LIST_PAGE_MAX, ..ListRequest::default() };
+        let request = ListRequest { job_state, before, limit: LIST_PAGE_MAX, ..ListRequest::default() };
         let page = engine.list(request).await.expect(UP);
         if page.is_empty() {
             return jobs;
@@ -155,7 +155,7 @@ impl Renumber for RetryAnswer {
 impl Renumber for StoredJob {
     fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
         self.job.id.renumber(ids);
-        if let JobState::Dead { error, .. } = &mut self.state {
+        if let StoredState::Dead { error, .. } = &mut self.state {
             leave_out_neighbours(error);
         }
         self.last_error.iter_mut().for_each(leave_out_neighbours);

@@ -7,7 +7,7 @@ use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -29,7 +29,7 @@ async fn held(engine: &PostgresEngine) -> u64 {
 }
 
 async fn running(engine: &PostgresEngine) -> Vec<JobId> {
-    let request = ListRequest { phase: Some(Phase::Running), limit: 100, ..ListRequest::default() };
+    let request = ListRequest { job_state: Some(JobState::Running), limit: 100, ..ListRequest::default() };
     engine.list(request).await.unwrap().iter().map(|record| record.job.id).collect()
 }
 
@@ -283,5 +283,5 @@ async fn a_job_that_was_started_in_time_is_no_longer_looked_at_as_one_that_may_e
     assert_eq!(place.count("windlass.delayed_jobs WHERE expires_at IS NOT NULL AND NOT started"), 0);
     clock.advance(Duration::from_secs(30));
     engine.sweep(100).await.unwrap();
-    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Scheduled);
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job_state(), JobState::Scheduled);
 }

@@ -7,7 +7,7 @@ use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::key::KeyClaim;
 use windlass_core::names::{FairnessKey, Key};
 use windlass_core::outcome::ErrorKind;
@@ -26,8 +26,8 @@ fn damage(place: &TestStore, id: JobId, what: &str) {
     place.sql(&format!("{free}; UPDATE windlass.delayed_jobs SET {what} WHERE id = {}", id.0));
 }
 
-async fn phase(engine: &PostgresEngine, id: JobId) -> Phase {
-    engine.job(id).await.unwrap().expect("the job can still be read").phase()
+async fn job_state(engine: &PostgresEngine, id: JobId) -> JobState {
+    engine.job(id).await.unwrap().expect("the job can still be read").job_state()
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
         assert_eq!(claimed, [ids[0], ids[2]], "{what}");
         let record = engine.job(ids[1]).await.unwrap().expect("the job can still be read");
-        let JobState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
+        let StoredState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
         assert_eq!(error.kind, ErrorKind::Undecodable, "{what}: {error:?}");
     }
 }
@@ -109,7 +109,7 @@ async fn a_priority_that_no_claim_asks_for_ends_as_a_dead_letter_with_the_next_s
     engine.sweep(100).await.unwrap();
     for id in [ids[1], ids[2]] {
         let record = engine.job(id).await.unwrap().unwrap();
-        let JobState::Dead { error, .. } = record.state else { panic!("{:?}", record.state) };
+        let StoredState::Dead { error, .. } = record.state else { panic!("{:?}", record.state) };
         assert_eq!(error.kind, ErrorKind::Undecodable, "{error:?}");
     }
     let counts = engine.queues().await.unwrap().remove(0).counts;
@@ -124,7 +124,7 @@ async fn damaged_rows_can_be_listed() {
     place.sql("UPDATE windlass.delayed_jobs SET options = '{', last_error = '}'");
     let page = engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
     assert_eq!(page.len(), 2);
-    assert!(page.iter().all(|record| record.phase() == Phase::Ready));
+    assert!(page.iter().all(|record| record.job_state() == JobState::Ready));
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
         given.extend(claimed(engine.claim(request).await.unwrap()));
     }
     assert_eq!(given.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [ids[1]]);
-    assert_eq!(phase(&engine, ids[0]).await, Phase::Dead);
+    assert_eq!(job_state(&engine, ids[0]).await, JobState::Dead);
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_job_whose_key_has_lost_its_row_is_rescued_and_expires_like_any_other(
     place.sql("DELETE FROM windlass.job_keys");
     assert_eq!(rescue(&engine, &clock).await, [held]);
     engine.sweep(10).await.unwrap();
-    assert_eq!(phase(&engine, late).await, Phase::Cancelled);
+    assert_eq!(job_state(&engine, late).await, JobState::Cancelled);
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from
     assert_eq!(claimed, fresh, "also by a claim of one job at a time");
     engine.sweep(100).await.unwrap();
     for id in ids.iter().filter(|id| **id != ids[7]) {
-        assert_eq!(phase(&engine, *id).await, Phase::Cancelled);
+        assert_eq!(job_state(&engine, *id).await, JobState::Cancelled);
     }
 }
 
@@ -259,7 +259,7 @@ async fn a_rescuer_waits_for_no_lock_and_takes_no_job_from_the_live_worker_that_
     );
     session.batch_execute(&taken).await.unwrap();
     assert_eq!(rescue(&engine, &clock).await, [], "nothing is left to rescue");
-    assert_eq!(phase(&engine, id).await, Phase::Running);
+    assert_eq!(job_state(&engine, id).await, JobState::Running);
 }
 
 /// No call deletes a type, but nothing prevents an operator from doing it.
@@ -289,8 +289,8 @@ async fn jobs_whose_type_was_deleted_leave_a_history_however_they_end() {
         "SELECT string_agg(state::text, '' ORDER BY id), bool_and(keep_until - ended_at = interval '7 days')
         FROM windlass.job_history";
     assert_eq!(place.sql(kept), "11212|t");
-    assert_eq!(phase(&engine, waiting).await, Phase::Cancelled);
-    assert_eq!(phase(&engine, own.job.id).await, Phase::Succeeded);
+    assert_eq!(job_state(&engine, waiting).await, JobState::Cancelled);
+    assert_eq!(job_state(&engine, own.job.id).await, JobState::Succeeded);
     assert_eq!(place.count("windlass.delayed_jobs"), 0);
 }
 

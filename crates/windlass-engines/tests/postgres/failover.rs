@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::EnqueueAnswer;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::Server;
@@ -90,7 +90,7 @@ async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_wor
     let all = acknowledged.borrow().clone();
     for id in &all {
         let job = engine.job(*id).await.unwrap().unwrap_or_else(|| panic!("job {id} was acknowledged"));
-        assert_eq!(job.phase(), Phase::Succeeded, "job {id}");
+        assert_eq!(job.job_state(), JobState::Succeeded, "job {id}");
     }
     assert!(ended >= all.len(), "{ended} ends of {} jobs", all.len());
     let stored =

@@ -5,7 +5,7 @@ use windlass_core::admin::BatchDone;
 use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::gate::Gate;
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
 use windlass_engines::postgres::PostgresEngine;
 
@@ -27,8 +27,8 @@ async fn open(engine: &PostgresEngine, limit: u32) -> (u64, bool) {
     (changed, more)
 }
 
-async fn phase(engine: &PostgresEngine, job: &Claimed) -> Phase {
-    engine.job(job.job.id).await.unwrap().unwrap().phase()
+async fn job_state(engine: &PostgresEngine, job: &Claimed) -> JobState {
+    engine.job(job.job.id).await.unwrap().unwrap().job_state()
 }
 
 /// Parks jobs behind the gate, the oldest first, except for the first ten, which run.
@@ -81,7 +81,7 @@ async fn who_asks_for_a_few_gets_the_very_oldest_also_while_a_gate_is_being_open
     assert_eq!(open(&engine, 100).await, (100, true));
     park(&engine, &jobs[..10]).await;
     assert_eq!(open(&engine, 1).await, (1, true));
-    assert_eq!(phase(&engine, &jobs[0]).await, Phase::Ready);
+    assert_eq!(job_state(&engine, &jobs[0]).await, JobState::Ready);
 }
 
 /// The locked job then lies before the position from which the next call starts.
@@ -96,7 +96,7 @@ async fn jobs_that_another_session_had_locked_are_released_by_a_later_call() {
     );
     other.batch_execute(&lock).await.unwrap();
     assert_eq!(open(&engine, 100).await, (100, true));
-    assert_eq!(phase(&engine, &jobs[20]).await, Phase::Parked);
+    assert_eq!(job_state(&engine, &jobs[20]).await, JobState::Parked);
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(open(&engine, 100).await, (100, true));
     assert_eq!(open(&engine, 100).await, (50, false));

@@ -7,7 +7,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::NewJob;
 use windlass_core::gate::Gate;
-use windlass_core::job::{Phase, Progress};
+use windlass_core::job::{JobState, Progress};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
@@ -102,10 +102,10 @@ async fn of_a_batch_that_goes_on_those_that_were_asked_to_stop_end_and_are_not_c
     let jobs = claim(&engine, 3).await;
     engine.cancel(jobs[1].job.id, "enough").await.unwrap();
     assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 3]);
-    let phase = async |n: usize| engine.job(jobs[n].job.id).await.unwrap().unwrap().phase();
+    let job_state = async |n: usize| engine.job(jobs[n].job.id).await.unwrap().unwrap().job_state();
     assert_eq!(
-        [phase(0).await, phase(1).await, phase(2).await],
-        [Phase::Parked, Phase::Cancelled, Phase::Parked]
+        [job_state(0).await, job_state(1).await, job_state(2).await],
+        [JobState::Parked, JobState::Cancelled, JobState::Parked]
     );
     let counts =
         engine.queues().await.unwrap().into_iter().find(|queue| queue.counts.parked > 0).unwrap().counts;
@@ -158,7 +158,7 @@ async fn a_job_that_has_told_of_its_progress_and_is_tried_again_keeps_what_it_to
     let ends = jobs.iter().map(|job| job.clone().settled(retry.clone(), AttemptReport::default())).collect();
     assert_eq!(engine.settle(ends).await.unwrap(), [Settled::Applied; 2]);
     let record = engine.job(jobs[0].job.id).await.unwrap().unwrap();
-    assert_eq!((record.phase(), record.job.progress), (Phase::Scheduled, Some(progress)));
+    assert_eq!((record.job_state(), record.job.progress), (JobState::Scheduled, Some(progress)));
     assert_eq!(place.sql("SELECT DISTINCT failures FROM windlass.delayed_jobs"), "1");
 }
 

@@ -11,7 +11,7 @@ use windlass_core::engine::{Admin, Engine, RescueRequest, Result};
 use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::key::KeyClaim;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::Key;
@@ -432,7 +432,7 @@ where
     let second = putting.await.unwrap();
     let (first, second) =
         (engine.job(first).await.unwrap().unwrap(), engine.job(second).await.unwrap().unwrap());
-    let JobState::Succeeded { at, .. } = first.state else { panic!("expected the end of {first:?}") };
+    let StoredState::Succeeded { at, .. } = first.state else { panic!("expected the end of {first:?}") };
     let enqueued_at = second.job.enqueued_at;
     assert!(enqueued_at >= at, "{enqueued_at} is before {at}");
     assert_eq!(second.job.due, enqueued_at.plus(delay));

@@ -10,7 +10,7 @@ use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Engine, Result};
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use windlass_core::error::EngineError;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -174,7 +174,7 @@ async fn a_settle_whose_answer_is_lost_is_taken_for_done_when_it_is_repeated() {
         assert!(error.is_unknown(), "{error:?}");
         assert_eq!(settle_surely(&*engine, batch.clone()).await, [Settled::Applied]);
         assert_eq!(settle_surely(&*engine, batch).await, [Settled::Applied]);
-        assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
+        assert_eq!(engine.job(id).await.unwrap().unwrap().job_state(), JobState::Succeeded);
         assert_eq!(engine.queues().await.unwrap()[0].totals.succeeded, 2, "this job, and the one before");
     }
 }

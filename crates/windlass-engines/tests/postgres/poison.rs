@@ -4,7 +4,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use windlass_core::error::EngineError;
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobState, StoredState};
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -45,7 +45,7 @@ async fn a_row_that_the_store_refuses_is_given_up_and_the_other_499_are_stored()
     let batch = batch(claimed, |claimed| succeed(claimed, Some("poison")));
     assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
     assert_eq!(place.count("windlass.job_history WHERE state = 1 AND output = 'good'"), 499);
-    let JobState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
+    let StoredState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
         panic!("the job is dead")
     };
     assert!(error.text.contains("its end could not be stored"), "{error:?}");
@@ -59,7 +59,7 @@ async fn a_nul_in_what_a_handler_wrote_spoils_nothing() {
     let bad = claimed[BAD].job.id;
     let batch = batch(claimed, |claimed| succeed(claimed, Some("a\0b")));
     assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
-    assert_eq!(engine.job(bad).await.unwrap().unwrap().phase(), Phase::Succeeded);
+    assert_eq!(engine.job(bad).await.unwrap().unwrap().job_state(), JobState::Succeeded);
     let output = engine.attempts(bad).await.unwrap().remove(0).output;
     assert_eq!(output.as_deref(), Some("a\u{fffd}b"));
 }
@@ -74,7 +74,7 @@ async fn a_nul_in_an_error_comes_back_as_it_was() {
         claimed.settled(Transition::Bury { error }, AttemptReport::default())
     });
     assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
-    let JobState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
+    let StoredState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
         panic!("the job is dead")
     };
     assert_eq!(error.text, "a\0b");
@@ -98,7 +98,7 @@ async fn a_result_that_is_no_text_for_the_store_is_given_up_alone() {
     });
     assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
     assert_eq!(place.count("windlass.job_history WHERE state = 1"), 499);
-    assert_eq!(engine.job(bad).await.unwrap().unwrap().phase(), Phase::Dead);
+    assert_eq!(engine.job(bad).await.unwrap().unwrap().job_state(), JobState::Dead);
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_poisoned_retry_fails_alone_too() {
         .collect();
     assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
     assert_eq!(place.count("windlass.attempts WHERE output = 'good'"), 499);
-    assert_eq!(engine.job(bad).await.unwrap().unwrap().phase(), Phase::Dead);
+    assert_eq!(engine.job(bad).await.unwrap().unwrap().job_state(), JobState::Dead);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::NewJob;
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::TypeName;
 use windlass_core::payload::Payload;
@@ -60,10 +60,10 @@ async fn a_sweep_looks_for_jobs_without_a_handler_only_of_types_that_have_some_w
     // The counts say that there is none, so no statement scans all waiting jobs to find it.
     place.sql("UPDATE windlass.count_deltas SET waiting = 0");
     engine.sweep(10).await.unwrap();
-    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Ready);
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job_state(), JobState::Ready);
     place.sql("UPDATE windlass.counts SET waiting = 1 WHERE job_type = 'unhandled'");
     engine.sweep(10).await.unwrap();
-    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Parked);
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job_state(), JobState::Parked);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::NewJob;
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobState, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::{Key, TypeName};
@@ -82,7 +82,7 @@ async fn ends_of_another_kind_among_those_without_a_history_come_to_nothing_less
         "the key is free"
     );
     let kept = engine.job(ids[2]).await.unwrap().expect("its type has a history");
-    assert_eq!(kept.state.phase(kept.job.due, kept.read_at), Phase::Succeeded);
+    assert_eq!(kept.state.job_state(kept.job.due, kept.read_at), JobState::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +95,7 @@ async fn a_history_that_another_process_switched_on_is_kept_from_then_on() {
     place.open().await.declare(Declaration { queues: vec![], types: vec![kind] }).await.unwrap();
     assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied]);
     let kept = engine.job(id).await.unwrap().expect("the history keeps the job");
-    assert!(matches!(kept.state, JobState::Succeeded { .. }), "{:?}", kept.state);
+    assert!(matches!(kept.state, StoredState::Succeeded { .. }), "{:?}", kept.state);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
 use windlass_core::enqueue::{EnqueueRequest, NewJob, When};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::TypeName;
@@ -52,7 +52,7 @@ async fn on_a_clock(place: &TestStore) -> (RedisEngine, Arc<ManualClock>) {
 /// Asserts that the job can still be read, and that its error says why it is dead.
 async fn assert_given_up(engine: &RedisEngine, id: JobId, what: &str) {
     let record = engine.job(id).await.unwrap().expect("the job can still be read");
-    let JobState::Dead { error, .. } = record.state else { panic!("{what:?}: {:?}", record.state) };
+    let StoredState::Dead { error, .. } = record.state else { panic!("{what:?}: {:?}", record.state) };
     assert_eq!(error.kind, ErrorKind::Undecodable, "{what:?}: {error:?}");
 }
 
@@ -257,8 +257,11 @@ async fn a_dead_letter_of_a_damaged_job_is_listed_and_can_be_discarded() {
     let ids = enqueue(&engine, 1).await;
     write(&place, "state", ids[0], "x");
     engine.purge(&queue(), 10).await.unwrap();
-    let dead =
-        windlass_core::admin::ListRequest { phase: Some(Phase::Dead), limit: 10, ..Default::default() };
+    let dead = windlass_core::admin::ListRequest {
+        job_state: Some(JobState::Dead),
+        limit: 10,
+        ..Default::default()
+    };
     assert_eq!(engine.list(dead.clone()).await.unwrap().len(), 1);
     engine.discard(ids[0]).await.unwrap();
     assert_eq!(engine.list(dead).await.unwrap(), []);

@@ -7,7 +7,7 @@ use windlass_core::admin::ListRequest;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, NewJob, When};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
@@ -28,8 +28,8 @@ fn hashes(place: &TestStore) -> Vec<String> {
     names.into_iter().map(|name| name.replace(&place.key(""), "")).collect()
 }
 
-async fn listed(engine: &RedisEngine, phase: Phase) -> Vec<JobId> {
-    let request = ListRequest { phase: Some(phase), limit: 100, ..ListRequest::default() };
+async fn listed(engine: &RedisEngine, job_state: JobState) -> Vec<JobId> {
+    let request = ListRequest { job_state: Some(job_state), limit: 100, ..ListRequest::default() };
     engine.list(request).await.unwrap().into_iter().map(|record| record.job.id).collect()
 }
 
@@ -49,7 +49,7 @@ async fn jobs_on_both_sides_of_a_border_are_claimed_settled_listed_and_pruned_to
     let settled = engine.settle(claimed.into_iter().map(success).collect()).await.unwrap();
     assert_eq!(settled, [Settled::Applied; 100]);
     let newest_first: Vec<_> = ids.into_iter().rev().collect();
-    assert_eq!(listed(&engine, Phase::Succeeded).await, newest_first);
+    assert_eq!(listed(&engine, JobState::Succeeded).await, newest_first);
     clock.advance(LONG_AFTER);
     assert!(engine.prune(1_000).await.unwrap().changed >= 100);
     assert_eq!(hashes(&place), [""; 0]);

@@ -1,7 +1,7 @@
 //! The server is killed and comes back. `tests/torture/` does this under load.
 
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 
 use crate::place::{TestStore, claim_request, claimed, once_it_is_back, request, server};
 
@@ -18,5 +18,5 @@ async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
     let request = claim_request(10);
     let claimed = claimed(once_it_is_back(async || engine.claim(request.clone()).await).await);
     assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids);
-    assert_eq!(engine.job(ids[0]).await.unwrap().unwrap().phase(), Phase::Running);
+    assert_eq!(engine.job(ids[0]).await.unwrap().unwrap().job_state(), JobState::Running);
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::admin::ListRequest;
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::redis::RedisEngine;
@@ -34,7 +34,7 @@ async fn dead_letters_are_listed_page_by_page_however_many_jobs_came_after_them(
     dead.extend(bury(&engine, 1).await);
     enqueue(&engine, 3).await;
     dead.reverse();
-    let mut request = ListRequest { phase: Some(Phase::Dead), limit: 100, ..ListRequest::default() };
+    let mut request = ListRequest { job_state: Some(JobState::Dead), limit: 100, ..ListRequest::default() };
     let mut found = Vec::new();
     loop {
         let page = listed(&engine, request.clone()).await;

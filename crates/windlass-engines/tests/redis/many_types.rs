@@ -7,7 +7,7 @@ use windlass_core::claim::ClaimRequest;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{NewJob, When};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::TypeName;
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -73,7 +73,7 @@ async fn jobs_of_types_far_apart_are_seen_claimed_buried_and_listed() {
     let bury = |error: &JobError| Transition::Bury { error: error.clone() };
     let ends = jobs.into_iter().map(|claimed| claimed.settled(bury(&error), AttemptReport::default()));
     other.settle(ends.collect()).await.unwrap();
-    let mut request = ListRequest { phase: Some(Phase::Dead), limit: 4, ..ListRequest::default() };
+    let mut request = ListRequest { job_state: Some(JobState::Dead), limit: 4, ..ListRequest::default() };
     let mut listed = Vec::new();
     loop {
         let page: Vec<_> =

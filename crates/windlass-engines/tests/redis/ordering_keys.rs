@@ -2,7 +2,7 @@
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::NewJob;
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::names::OrderingKey;
 use windlass_core::payload::Payload;
 use windlass_engines::redis::RedisEngine;
@@ -116,5 +116,5 @@ async fn one_in_line_that_cannot_be_read_is_given_up_and_the_next_goes_out() {
     engine.settle(claim(&engine, 1).await.into_iter().map(success).collect()).await.unwrap();
     assert_eq!(claimed_ids(&engine).await, [jobs[2]]);
     let record = engine.job(jobs[1]).await.unwrap().unwrap();
-    assert!(matches!(record.state, JobState::Dead { .. }), "{:?}", record.state);
+    assert!(matches!(record.state, StoredState::Dead { .. }), "{:?}", record.state);
 }

@@ -7,7 +7,7 @@ use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::lease::{LeaseMetadata, LeaseRequest, Leases, Taking, TermId};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::{DutyName, ScheduleName, TypeName};
@@ -48,7 +48,7 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
         assert_eq!(claimed, [ids[0], ids[2]], "{what}");
         let record = engine.job(ids[1]).await.unwrap().expect("the job can still be read");
-        let JobState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
+        let StoredState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
         assert_eq!(error.kind, ErrorKind::Undecodable, "{what}");
         let totals = status(&engine).await.totals;
         assert_eq!((totals.enqueued, totals.dead), (3, 1), "{what}");
@@ -100,7 +100,8 @@ async fn a_row_that_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others()
         let settled = engine.settle(claimed.iter().map(succeed).collect()).await.unwrap();
         assert_eq!(settled, [Settled::Applied; 3], "{column}");
         let page = engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
-        let ended = |record: &StoredJob| matches!(record.phase(), Phase::Succeeded | Phase::Cancelled);
+        let ended =
+            |record: &StoredJob| matches!(record.job_state(), JobState::Succeeded | JobState::Cancelled);
         assert_eq!(page.iter().filter(|record| ended(record)).count(), 3, "{column}");
     }
 }
@@ -127,7 +128,7 @@ async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
     let request = ClaimRequest { suspects, ..claim_request(other, 1) };
     let ClaimAnswer::Claimed { jobs, .. } = engine.claim(request).await.unwrap() else { panic!("it lives") };
     assert_eq!(jobs[0].job.id, ids[1]);
-    assert_eq!(engine.job(ids[0]).await.unwrap().unwrap().phase(), Phase::Dead);
+    assert_eq!(engine.job(ids[0]).await.unwrap().unwrap().job_state(), JobState::Dead);
 }
 
 #[tokio::test]
@@ -162,7 +163,7 @@ async fn damaged_rows_can_be_listed() {
     place.connect().execute_batch("UPDATE delayed_jobs SET options = '{', last_error = '}'").unwrap();
     let page = engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
     assert_eq!(page.len(), 2);
-    assert!(page.iter().all(|record| record.phase() == Phase::Ready));
+    assert!(page.iter().all(|record| record.job_state() == JobState::Ready));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine, Hint, RescueRequest};
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::lease_watch::{LeaseWatch, Own, Suspicion, WatchPace};
 use windlass_core::limits::CRASHES_MAX;
 use windlass_core::worker::{Heartbeat, Liveness, ProofOfLife, WorkerId};
@@ -112,7 +112,11 @@ async fn a_worker_whose_process_is_gone_is_rescued_at_once() {
     let accused = Suspicion { worker: WORKER, beats: seen[0].beats };
     let rescue = |silent| RescueRequest { silent, crashes_max: CRASHES_MAX, limit: 100 };
     there.rescue(rescue(vec![accused])).await.unwrap();
-    assert_eq!(there.job(id).await.unwrap().unwrap().phase(), Phase::Running, "a held lock protects it");
+    assert_eq!(
+        there.job(id).await.unwrap().unwrap().job_state(),
+        JobState::Running,
+        "a held lock protects it"
+    );
 
     drop(here);
     let seen = there.workers().await.unwrap();

@@ -9,7 +9,7 @@ use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions, complete_in, enqueue_in};
@@ -68,7 +68,7 @@ async fn a_job_ends_together_with_the_users_writes() {
     assert_eq!(complete_in(&tx, fence).unwrap(), Settled::Applied);
     tx.commit().unwrap();
     let record = engine.job(fence.job).await.unwrap().unwrap();
-    assert_eq!((record.phase(), orders(&conn)), (Phase::Succeeded, 1));
+    assert_eq!((record.job_state(), orders(&conn)), (JobState::Succeeded, 1));
     let status = status(&engine).await;
     assert_eq!((status.counts.running, status.totals.succeeded), (0, 1));
 }
@@ -83,7 +83,7 @@ async fn a_rollback_leaves_the_job_running() {
     let tx = conn.transaction().unwrap();
     complete_in(&tx, fence).unwrap();
     tx.rollback().unwrap();
-    assert_eq!(engine.job(fence.job).await.unwrap().unwrap().phase(), Phase::Running);
+    assert_eq!(engine.job(fence.job).await.unwrap().unwrap().job_state(), JobState::Running);
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_lost_claim_writes_nothing() {
     let lost = Fence { job: id, token: ClaimToken::from_random(1) };
     assert_eq!(complete_in(&tx, lost).unwrap(), Settled::ClaimLost);
     tx.commit().unwrap();
-    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Running);
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job_state(), JobState::Running);
     assert_eq!(status(&engine).await.totals.succeeded, 0);
 }
 
@@ -139,7 +139,7 @@ async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
         let tx = conn.transaction().unwrap();
         assert_eq!(complete_in(&tx, fence).unwrap(), Settled::ClaimLost, "{transition:?}");
         tx.commit().unwrap();
-        assert_ne!(engine.job(fence.job).await.unwrap().unwrap().phase(), Phase::Succeeded);
+        assert_ne!(engine.job(fence.job).await.unwrap().unwrap().job_state(), JobState::Succeeded);
     }
 }
 

@@ -62,7 +62,7 @@ impl Report {
             loss,
             acknowledged: events().filter(|event| matches!(event, Event::Acknowledged { .. })).count(),
             ended: events()
-                .filter(|event| matches!(event, Event::Final { phase, .. } if phase.has_ended()))
+                .filter(|event| matches!(event, Event::Final { job_state, .. } if job_state.has_ended()))
                 .count(),
             taken_back: tally.rescued.iter().map(|(_, jobs)| jobs.len()).sum(),
             settled_by_the_dead: settled_by_the_dead(&tally, history),

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::admin::StoredJob;
 use windlass_core::claim::ClaimToken;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::outcome::ErrorKind;
 use windlass_engines::memory::MemoryEngine;
 
@@ -35,7 +35,7 @@ async fn record(consumer: &Consumer, id: JobId) -> StoredJob {
 /// Polls until the job no longer runs.
 async fn settled(consumer: &Consumer, id: JobId) -> StoredJob {
     let look = async {
-        while record(consumer, id).await.phase() == Phase::Running {
+        while record(consumer, id).await.job_state() == JobState::Running {
             tokio::task::yield_now().await;
         }
     };
@@ -76,7 +76,11 @@ async fn an_end_after_the_grace_of_a_stop_is_answered_as_lost() {
     consumer.request_stop();
     assert_eq!(held.succeed().await, Ok(Settled::ClaimLost));
     let record = settled(&consumer, id).await;
-    assert_eq!((record.phase(), record.job.counters.failures), (Phase::Ready, 0), "the job was released");
+    assert_eq!(
+        (record.job_state(), record.job.counters.failures),
+        (JobState::Ready, 0),
+        "the job was released"
+    );
 }
 
 #[tokio::test]

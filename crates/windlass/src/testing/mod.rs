@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use windlass::types::job::Phase;
+//! use windlass::types::job::JobState;
 //! use windlass::testing::TestWorker;
 //! use windlass::{Context, Handlers, JobType};
 //! # use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@
 //! worker.advance(Duration::from_secs(3600));
 //! let ran = worker.run().await;
 //! assert_eq!(ran[0].output(), "dear 7\n");
-//! assert_eq!(worker.job(ran[0].job.id).phase(), Phase::Succeeded);
+//! assert_eq!(worker.job(ran[0].job.id).job_state(), JobState::Succeeded);
 //! # }
 //! ```
 

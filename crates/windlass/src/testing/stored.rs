@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use windlass_core::admin::{ListRequest, StoredAttempt, StoredJob};
 use windlass_core::engine::Admin;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::TypeName;
 use windlass_core::outcome::bounded;
@@ -49,8 +49,9 @@ impl TestWorker {
     /// If one of them does not decode as `T`.
     #[track_caller]
     pub fn waiting<T: JobType>(&self) -> Vec<T> {
-        let waits =
-            |record: &&StoredJob| matches!(record.phase(), Phase::Ready | Phase::Scheduled | Phase::Parked);
+        let waits = |record: &&StoredJob| {
+            matches!(record.job_state(), JobState::Ready | JobState::Scheduled | JobState::Parked)
+        };
         self.records_of::<T>().iter().filter(waits).map(decoded).collect()
     }
 
@@ -126,8 +127,8 @@ fn push_lines(text: &mut String, records: &[&StoredJob]) {
 fn line(record: &StoredJob) -> String {
     let job = &record.job;
     let payload = bounded(job.payload.as_str().to_owned(), PAYLOAD_SHOWN_BYTES);
-    let mut line = format!("job {} {} {} {payload}", job.id, job.job_type, record.phase());
-    if record.phase() == Phase::Scheduled {
+    let mut line = format!("job {} {} {} {payload}", job.id, job.job_type, record.job_state());
+    if record.job_state() == JobState::Scheduled {
         let _ = write!(line, " due in {}", show_span(job.due.since(record.read_at)));
     }
     if let Some(key) = &job.key {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use windlass::dequeue::{Consumer, EndError, HeldJob, Next};
 use windlass::types::admin::AttemptEnding;
 use windlass::types::engine::Engine;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::TriggerName;
 use windlass::types::settle::Settled;
 use windlass::{
@@ -40,14 +40,14 @@ async fn next(consumer: &Consumer) -> HeldJob {
     }
 }
 
-async fn phase(consumer: &Consumer, id: JobId) -> Phase {
-    consumer.client().job(id).await.expect("the memory engine answers").expect("the job is known").phase()
+async fn job_state(consumer: &Consumer, id: JobId) -> JobState {
+    consumer.client().job(id).await.expect("the memory engine answers").expect("the job is known").job_state()
 }
 
 /// Waits for a state that the job reaches by itself, such as that of a dropped job, which is given back.
-async fn until(consumer: &Consumer, id: JobId, wanted: Phase) {
+async fn until(consumer: &Consumer, id: JobId, wanted: JobState) {
     let look = async {
-        while phase(consumer, id).await != wanted {
+        while job_state(consumer, id).await != wanted {
             tokio::task::yield_now().await;
         }
     };
@@ -60,9 +60,9 @@ async fn a_job_is_handed_out_and_succeeds() {
     let id = put(&consumer, 7).await;
     let held = next(&consumer).await;
     assert_eq!((held.job().id, held.payload::<Mail>().unwrap()), (id, Mail { user: 7 }));
-    assert_eq!(phase(&consumer, id).await, Phase::Running);
+    assert_eq!(job_state(&consumer, id).await, JobState::Running);
     assert_eq!(held.succeed().await, Ok(Settled::Applied));
-    assert_eq!(phase(&consumer, id).await, Phase::Succeeded);
+    assert_eq!(job_state(&consumer, id).await, JobState::Succeeded);
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn nothing_is_claimed_before_a_caller_asks() {
     let held = next(&consumer).await;
     assert_eq!(held.job().id, first);
     held.succeed().await.unwrap();
-    assert_eq!(phase(&consumer, second).await, Phase::Ready);
+    assert_eq!(job_state(&consumer, second).await, JobState::Ready);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_failed_job_waits_for_its_retry_with_its_error() {
     let id = put(&consumer, 1).await;
     next(&consumer).await.fail("no such mailbox").await.unwrap();
     let record = consumer.client().job(id).await.unwrap().unwrap();
-    assert_eq!((record.phase(), record.job.counters.failures), (Phase::Scheduled, 1));
+    assert_eq!((record.job_state(), record.job.counters.failures), (JobState::Scheduled, 1));
     assert_eq!(record.last_error.unwrap().text, "no such mailbox");
 }
 
@@ -120,10 +120,10 @@ async fn snoozed_and_given_back_jobs_cost_no_failure() {
     let consumer = consumer().await;
     let id = put(&consumer, 1).await;
     next(&consumer).await.give_back().await.unwrap();
-    assert_eq!(phase(&consumer, id).await, Phase::Ready);
+    assert_eq!(job_state(&consumer, id).await, JobState::Ready);
     next(&consumer).await.snooze(PATIENCE).await.unwrap();
     let record = consumer.client().job(id).await.unwrap().unwrap();
-    assert_eq!((record.phase(), record.job.counters.failures), (Phase::Scheduled, 0));
+    assert_eq!((record.job_state(), record.job.counters.failures), (JobState::Scheduled, 0));
     let endings: Vec<_> =
         consumer.client().engine().attempts(id).await.unwrap().iter().map(|a| a.ending).collect();
     assert_eq!(endings, [AttemptEnding::Released, AttemptEnding::Snoozed]);
@@ -134,7 +134,7 @@ async fn a_job_that_is_dropped_is_given_back() {
     let consumer = consumer().await;
     let id = put(&consumer, 1).await;
     drop(next(&consumer).await);
-    until(&consumer, id, Phase::Ready).await;
+    until(&consumer, id, JobState::Ready).await;
     assert_eq!(next(&consumer).await.job().counters.failures, 0);
 }
 
@@ -173,7 +173,7 @@ async fn a_handlers_ways_to_end_are_a_held_jobs_too() {
     let held = next(&consumer).await;
     held.context().log("this will not do");
     held.end(Outcome::Dead("hopeless".to_owned())).await.unwrap();
-    assert_eq!(phase(&consumer, id).await, Phase::Dead);
+    assert_eq!(job_state(&consumer, id).await, JobState::Dead);
     let attempts = consumer.client().engine().attempts(id).await.unwrap();
     assert_eq!(attempts[0].output.as_deref(), Some("this will not do\n"));
 }
@@ -186,7 +186,7 @@ async fn a_request_to_stop_reaches_the_worker_that_holds_the_job() {
     consumer.client().engine().cancel(id, "changed my mind").await.unwrap();
     tokio::time::timeout(PATIENCE, held.context().cancelled()).await.expect("the request to stop arrives");
     held.succeed().await.unwrap();
-    assert_eq!(phase(&consumer, id).await, Phase::Cancelled);
+    assert_eq!(job_state(&consumer, id).await, JobState::Cancelled);
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn a_drain_hands_out_what_is_due_and_then_says_so() {
     }
     assert!(matches!(consumer.next_within(PATIENCE).await, Next::Drained));
     assert!(matches!(consumer.next_within(PATIENCE).await, Next::Drained), "for good");
-    assert_eq!(phase(&consumer, future).await, Phase::Scheduled);
+    assert_eq!(job_state(&consumer, future).await, JobState::Scheduled);
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn what_is_held_past_the_grace_of_a_stop_is_taken_back_and_its_end_refused
     let held = next(&consumer).await;
     let client = consumer.client().clone();
     assert_eq!(consumer.stop().await, Stopped::Clean);
-    assert_eq!(client.job(id).await.unwrap().unwrap().phase(), Phase::Ready);
+    assert_eq!(client.job(id).await.unwrap().unwrap().job_state(), JobState::Ready);
     assert!(held.context().is_cancelled());
     assert_eq!(held.succeed().await, Err(EndError::ConsumerEnded));
 }
@@ -274,7 +274,7 @@ async fn a_worker_that_was_declared_dead_learns_that_its_claim_is_lost() {
     let worker = engine.workers().await.unwrap()[0].card.id;
     engine.retire(worker).await.unwrap();
     assert_eq!(held.succeed().await, Ok(Settled::ClaimLost));
-    assert_eq!(phase(&consumer, id).await, Phase::Ready);
+    assert_eq!(job_state(&consumer, id).await, JobState::Ready);
 }
 
 #[cfg(feature = "sqlite")]
@@ -291,7 +291,7 @@ async fn a_consumer_pulls_from_an_sqlite_file_too() {
     consumer.request_drain();
     assert_eq!(next(&consumer).await.succeed().await, Ok(Settled::Applied));
     assert!(matches!(consumer.next_within(PATIENCE).await, Next::Drained));
-    assert_eq!(phase(&consumer, id).await, Phase::Succeeded);
+    assert_eq!(job_state(&consumer, id).await, JobState::Succeeded);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use windlass::testing::TestWorker;
 use windlass::types::breaker::{BreakerOptions, Verdict};
 use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass::types::gate::Gate;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::{BreakerName, GroupName, LimitName, QueueName, TypeName};
 use windlass::types::outcome::AttemptOutcome;
 use windlass::types::rate_limit::{KeyBy, RateLimit};
@@ -169,12 +169,12 @@ async fn a_call_that_an_open_breaker_refuses_puts_the_job_back_at_no_cost() {
     let ran = worker.run_one().await.unwrap();
     assert!(matches!(&ran.outcome, AttemptOutcome::Held(gate) if gate.as_str() == "breaker:shop"), "{ran:?}");
     let record = worker.job(second);
-    assert_eq!((record.phase(), record.job.counters.attempts), (Phase::Parked, 0));
+    assert_eq!((record.job_state(), record.job.counters.attempts), (JobState::Parked, 0));
     assert_eq!(shop.calls(), 1);
     worker.advance(SECOND * 61);
     worker.run().await;
     worker.run().await;
-    assert_eq!([first, second].map(|id| worker.job(id).phase()), [Phase::Succeeded; 2]);
+    assert_eq!([first, second].map(|id| worker.job(id).job_state()), [JobState::Succeeded; 2]);
     assert_eq!(worker.job(second).job.counters.attempts, 1);
 }
 
@@ -254,10 +254,10 @@ async fn jobs_that_wait_for_a_limit_which_is_no_more_go_on() {
         let (mut worker, shop) = worker_with(LimitOptions::default(), false);
         let id = worker.client().enqueue(Fetch::Plain).delay(SECOND).await.unwrap().id;
         park(&worker, gate).await;
-        assert_eq!(worker.job(id).phase(), Phase::Parked);
+        assert_eq!(worker.job(id).job_state(), JobState::Parked);
         worker.advance(SECOND * 2);
         worker.run().await;
-        assert_eq!((worker.job(id).phase(), shop.calls()), (Phase::Succeeded, 1));
+        assert_eq!((worker.job(id).job_state(), shop.calls()), (JobState::Succeeded, 1));
     }
 }
 
@@ -274,8 +274,11 @@ async fn tenants_are_limited_each_by_its_own_key() {
             jobs.push(worker.client().enqueue(Fetch::Plain).group(tenant).await.unwrap().id);
         }
         worker.run().await;
-        let phases = || jobs.iter().map(|id| worker.job(*id).phase()).collect::<Vec<_>>();
-        assert_eq!(phases(), [Phase::Succeeded, Phase::Parked, Phase::Succeeded, Phase::Parked]);
+        let job_states = || jobs.iter().map(|id| worker.job(*id).job_state()).collect::<Vec<_>>();
+        assert_eq!(
+            job_states(),
+            [JobState::Succeeded, JobState::Parked, JobState::Succeeded, JobState::Parked]
+        );
         assert_eq!(worker.job(jobs[1]).job.counters.attempts, 0);
         assert_eq!(worker.job(jobs[0]).job.group, GroupName::parse("ada").ok());
         for calls in [3, 4] {
@@ -283,6 +286,6 @@ async fn tenants_are_limited_each_by_its_own_key() {
             worker.run().await;
             assert_eq!(shop.calls(), calls, "one job a minute, the oldest first");
         }
-        assert_eq!(worker.job(jobs[3]).phase(), Phase::Succeeded);
+        assert_eq!(worker.job(jobs[3]).job_state(), JobState::Succeeded);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::testing::TestWorker;
 use windlass::types::admin::AttemptEnding;
 use windlass::types::enqueue::{NewJob, When};
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::CorrelationId;
 use windlass::types::priority::Priority;
 use windlass::{EnqueueError, Handlers, RetryPolicy, WorkerOptions};
@@ -49,12 +49,12 @@ async fn nothing_runs_before_it_is_due_and_the_clock_is_the_tests() {
     let mut worker = worker();
     let id = worker.client().enqueue(named("later")).delay(MINUTE * 60).await.unwrap().id;
     assert!(worker.run().await.is_empty());
-    assert_eq!(worker.job(id).phase(), Phase::Scheduled);
+    assert_eq!(worker.job(id).job_state(), JobState::Scheduled);
     worker.advance(MINUTE * 59);
     assert!(worker.run().await.is_empty());
     worker.advance(MINUTE);
     assert_eq!(worker.run().await.len(), 1);
-    assert_eq!(worker.job(id).phase(), Phase::Succeeded);
+    assert_eq!(worker.job(id).job_state(), JobState::Succeeded);
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn the_last_errors_can_be_read() {
     let errors = worker.last_errors();
     assert_eq!((errors[0].job, errors[0].error.text.as_str()), (id, "attempt 1"));
     assert_eq!(errors[0].key.as_ref().map(|key| key.as_str()), Some("k"));
-    assert_eq!(worker.job(id).phase(), Phase::Dead);
+    assert_eq!(worker.job(id).job_state(), JobState::Dead);
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn what_expired_is_cancelled_and_what_is_past_its_retention_is_gone() {
     let mut worker = worker();
     let id = worker.client().enqueue(named("x")).delay(MINUTE * 2).expires_in(MINUTE).await.unwrap().id;
     assert!(worker.run_for(MINUTE * 5).await.is_empty());
-    assert_eq!(worker.job(id).phase(), Phase::Cancelled);
+    assert_eq!(worker.job(id).job_state(), JobState::Cancelled);
     worker.run_for(MINUTE * 60 * 24 * 8).await;
     assert_eq!(worker.client().job(id).await.unwrap(), None);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::worker::pool::UNSETTLED_MAX;
 use windlass_conformance::history::{Rules, check};
 use windlass_core::admin::{Counts, QueueStatus, StoredJob};
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobState, StoredState};
 use windlass_core::key::KeyScope;
 use windlass_core::limits::CRASHES_MAX;
 
@@ -46,13 +46,13 @@ impl World {
     fn check_counts(&mut self, queue: &QueueStatus, jobs: &[StoredJob]) {
         let mut counted = Counts::default();
         for record in jobs.iter().filter(|record| record.job.queue == queue.spec.name) {
-            match record.phase() {
-                Phase::Ready => counted.ready += 1,
-                Phase::Scheduled => counted.scheduled += 1,
-                Phase::Parked => counted.parked += 1,
-                Phase::Running => counted.running += 1,
-                Phase::Dead => counted.dead_letters += 1,
-                Phase::Succeeded | Phase::Cancelled => {}
+            match record.job_state() {
+                JobState::Ready => counted.ready += 1,
+                JobState::Scheduled => counted.scheduled += 1,
+                JobState::Parked => counted.parked += 1,
+                JobState::Running => counted.running += 1,
+                JobState::Dead => counted.dead_letters += 1,
+                JobState::Succeeded | JobState::Cancelled => {}
             }
         }
         if counted != queue.counts {
@@ -65,9 +65,9 @@ impl World {
         let mut holders = BTreeMap::new();
         for record in jobs {
             let Some(claim) = &record.job.key else { continue };
-            let phase = record.phase();
-            let held_in_death = phase == Phase::Dead && claim.scope == KeyScope::WhileLiveOrDead;
-            if phase.has_ended() && !held_in_death {
+            let job_state = record.job_state();
+            let held_in_death = job_state == JobState::Dead && claim.scope == KeyScope::WhileLiveOrDead;
+            if job_state.has_ended() && !held_in_death {
                 continue;
             }
             let key = (record.job.job_type.to_string(), claim.key.to_string());
@@ -82,7 +82,7 @@ impl World {
     fn check_running(&mut self, jobs: &[StoredJob]) {
         let workers = self.store.workers();
         for record in jobs {
-            if let JobState::Running { worker, .. } = record.state
+            if let StoredState::Running { worker, .. } = record.state
                 && !workers.iter().any(|sighting| sighting.card.id == worker)
             {
                 self.observer.broke("running without a worker", format!("job {} of {worker}", record.job.id));
@@ -118,7 +118,7 @@ impl World {
     /// Checks that no pool stays idle for long after the faults while there are jobs that it could run.
     fn check_idle_pools(&mut self, jobs: &[StoredJob]) {
         let Some(healed) = self.healed else { return };
-        let ready: Vec<_> = jobs.iter().filter(|record| record.phase() == Phase::Ready).collect();
+        let ready: Vec<_> = jobs.iter().filter(|record| record.job_state() == JobState::Ready).collect();
         let now = self.now;
         self.ready_since.retain(|id, _| ready.iter().any(|record| record.job.id == *id));
         for record in &ready {
@@ -155,8 +155,13 @@ impl World {
     pub(crate) fn check_at_the_end(&mut self, drained: bool) {
         self.check_along_the_way();
         if !drained {
-            let left: Vec<_> =
-                self.store.jobs().into_iter().filter(|record| !record.phase().has_ended()).take(3).collect();
+            let left: Vec<_> = self
+                .store
+                .jobs()
+                .into_iter()
+                .filter(|record| !record.job_state().has_ended())
+                .take(3)
+                .collect();
             let text = format!("after {DRAIN_WITHIN:?} some jobs are unfinished: {left:?}");
             self.observer.broke("not drained", text);
         }

@@ -17,7 +17,7 @@ use windlass_core::admin::RetryAnswer;
 use windlass_core::claim::{ClaimAnswer, ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::RequestId;
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::worker::WorkerId;
 
 use crate::store::{Answer, Call, Reply, Store};
@@ -125,5 +125,5 @@ impl Observer {
 fn is_running_by(store: &Store, id: JobId, worker: WorkerId) -> bool {
     store
         .job(id)
-        .is_some_and(|record| matches!(record.state, JobState::Running { worker: by, .. } if by == worker))
+        .is_some_and(|record| matches!(record.state, StoredState::Running { worker: by, .. } if by == worker))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_conformance::history::FaultKind;
 use windlass_core::engine::Hint;
-use windlass_core::job::Phase;
+use windlass_core::job::JobState;
 
 use crate::observer::Moment;
 use crate::plan::{BEAT_EVERY, queue_names};
@@ -96,7 +96,7 @@ impl World {
         match (self.rng.below(10), job) {
             (0..=2, Some(job)) => self.send(Caller::Operator, Call::Cancel(job)),
             (3..=6, Some(_)) => {
-                let dead = self.store.jobs().into_iter().find(|record| record.phase() == Phase::Dead);
+                let dead = self.store.jobs().into_iter().find(|record| record.job_state() == JobState::Dead);
                 let job = dead.map(|record| record.job.id).or(job).expect("there are jobs");
                 self.send(Caller::Operator, Call::Retry(job));
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use windlass::types::admin::StoredJob;
 use windlass::types::engine::Engine;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::{
     Client, Context, Handlers, JobId, JobType, Outcome, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
@@ -113,18 +113,20 @@ impl Bench {
     }
 
     /// Waits until a job has reached a state.
-    pub(crate) async fn until(&self, id: JobId, phase: Phase) -> StoredJob {
+    pub(crate) async fn until(&self, id: JobId, job_state: JobState) -> StoredJob {
         let look = async {
             loop {
                 let record =
                     self.client.job(id).await.expect("the engine answers").expect("the job is known");
-                if record.phase() == phase {
+                if record.job_state() == job_state {
                     return record;
                 }
                 // may sleep: it polls until the job has the state, and the test fails after a limit.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("job {id} should be {phase}"))
+        tokio::time::timeout(PATIENCE, look)
+            .await
+            .unwrap_or_else(|_| panic!("job {id} should be {job_state}"))
     }
 }

@@ -10,7 +10,7 @@ use windlass::types::admin::Changed;
 use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass::types::engine::Engine;
 use windlass::types::gate::Gate;
-use windlass::types::job::{JobState, Phase};
+use windlass::types::job::{JobState, StoredState};
 use windlass::types::lease::StoredLease;
 use windlass::types::rate_limit::RateLimit;
 use windlass::types::worker::{WorkerCard, WorkerId};
@@ -304,7 +304,7 @@ async fn a_worker_without_maintenance_does_no_duties() {
     let mut bench = Bench::with(idle).await;
     let id = bench.put(Act::Succeed).await;
     bench.started().await;
-    bench.until(id, Phase::Succeeded).await;
+    bench.until(id, JobState::Succeeded).await;
     let _other = Bench::on(Arc::clone(&bench.engine), with(totals("other", &sender))).await;
     for _ in 0..5 {
         assert_eq!(next(&mut ran).await.0, "other");
@@ -368,9 +368,9 @@ async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_what_ex
     let expired = never.await.expect("the job is accepted").id;
     let mut first = Bench::on(Arc::clone(&engine), both_lead()).await;
     let second = Bench::on(Arc::clone(&engine), both_lead()).await;
-    let record = first.until(id, Phase::Succeeded).await;
+    let record = first.until(id, JobState::Succeeded).await;
     assert_eq!((record.job.counters.crashes, record.job.counters.attempts), (1, 2));
-    second.until(expired, Phase::Cancelled).await;
+    second.until(expired, JobState::Cancelled).await;
     assert_eq!(lease(&engine).await, None, "expected no lease");
     first.worker.stop().await;
 }
@@ -443,8 +443,8 @@ async fn only_maintains(engine: &Arc<dyn Engine>) -> windlass::Worker {
 
 async fn rescued(client: &windlass::Client, id: windlass::JobId) {
     let looking = async {
-        while client.job(id).await.expect("the store is up").expect("the job is known").phase()
-            == Phase::Running
+        while client.job(id).await.expect("the store is up").expect("the job is known").job_state()
+            == JobState::Running
         {
             // may sleep: it polls until the job is rescued, and the test fails after a limit.
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -470,14 +470,14 @@ async fn two_leaders_park_a_job_without_a_handler_once_and_it_runs_once_when_it_
     let second = Bench::on(Arc::clone(&engine), both_lead()).await;
     first.client.register::<Orphan>().await.expect("the store is up");
     let id = first.client.enqueue(Orphan).await.expect("the job is accepted").id;
-    let parked = first.until(id, Phase::Parked).await;
+    let parked = first.until(id, JobState::Parked).await;
     let gate = Gate::no_handler(&"orphan".parse().expect("a valid name"));
-    assert_eq!(parked.state, JobState::Waiting { gate: Some(gate) });
-    let still = second.until(id, Phase::Parked).await;
+    assert_eq!(parked.state, StoredState::Waiting { gate: Some(gate) });
+    let still = second.until(id, JobState::Parked).await;
     assert_eq!((still.state, still.job.counters), (parked.state, parked.job.counters));
     let handlers = windlass::Handlers::new(()).handle(adopt);
     let mut third = windlass::Worker::start(engine, handlers, both_lead()).await.expect("the worker starts");
-    let ended = first.until(id, Phase::Succeeded).await;
+    let ended = first.until(id, JobState::Succeeded).await;
     assert_eq!((ended.job.counters.attempts, ended.job.counters.crashes), (1, 0));
     third.stop().await;
 }
@@ -498,7 +498,7 @@ async fn two_that_both_look_for_gates_let_each_job_through_once_and_no_more_than
         ids.push(first.put(Act::Succeed).await);
     }
     for id in ids {
-        let ended = first.until(id, Phase::Succeeded).await;
+        let ended = first.until(id, JobState::Succeeded).await;
         assert_eq!(ended.job.counters.attempts, 1);
     }
     // Four jobs run at once, and eight more at four a second, minus the part of a second before the last
@@ -526,7 +526,7 @@ async fn one_process_does_all_duties_of_windlass_itself_and_takes_back_the_job_o
     };
     let first = Bench::on(Arc::clone(&engine), options()).await;
     let _second = Bench::on(Arc::clone(&engine), options()).await;
-    let record = first.until(id, Phase::Succeeded).await;
+    let record = first.until(id, JobState::Succeeded).await;
     assert_eq!((record.job.counters.crashes, record.job.counters.attempts), (1, 2));
     let read = engine.leases().await.expect("the store is up");
     let leaders: std::collections::BTreeSet<_> = read.leases.iter().map(|lease| lease.holder).collect();

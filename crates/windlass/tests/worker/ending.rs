@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
 use windlass::types::admin::AttemptEnding;
 use windlass::types::engine::Engine;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::{EnqueueError, Handlers, JobId, JobType, State, Stopped, Worker, WorkerOptions};
 
 use crate::bench::{Act, Bench};
@@ -19,7 +19,7 @@ async fn stop_lets_running_handlers_finish() {
     let id = bench.put(Act::Sleep { millis: 30 }).await;
     bench.started().await;
     assert_eq!(bench.worker.stop().await, Stopped::Clean);
-    bench.until(id, Phase::Succeeded).await;
+    bench.until(id, JobState::Succeeded).await;
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn what_does_not_finish_within_the_grace_is_given_back_and_costs_an_attemp
 
 /// Asserts that the job costs the begun attempt, and nothing else.
 async fn assert_given_back_after_a_start(bench: &Bench, id: JobId) {
-    let counters = bench.until(id, Phase::Ready).await.job.counters;
+    let counters = bench.until(id, JobState::Ready).await.job.counters;
     assert_eq!((counters.attempts, counters.failures, counters.crashes), (1, 0, 0));
     let attempts = bench.engine.attempts(id).await.expect("the engine is up");
     let endings: Vec<_> = attempts.iter().map(|attempt| attempt.ending).collect();
@@ -75,9 +75,9 @@ async fn drain_finishes_what_is_due_takes_nothing_new_and_leaves_the_future() {
     let future = bench.client.enqueue(Act::Succeed).delay(Duration::from_secs(3600)).await.unwrap().id;
     assert_eq!(bench.worker.drain().await, Stopped::Clean);
     for id in due {
-        bench.until(id, Phase::Succeeded).await;
+        bench.until(id, JobState::Succeeded).await;
     }
-    bench.until(future, Phase::Scheduled).await;
+    bench.until(future, JobState::Scheduled).await;
     assert!(matches!(bench.client.enqueue(Act::Succeed).await, Err(EnqueueError::Draining)));
 }
 
@@ -98,8 +98,8 @@ async fn another_worker_goes_on_where_one_stopped() {
     let stuck = first.put(Act::Sleep { millis: 20 }).await;
     first.worker.stop().await;
     let second = Bench::on(Arc::clone(&first.engine), WorkerOptions::default()).await;
-    second.until(id, Phase::Succeeded).await;
-    second.until(stuck, Phase::Succeeded).await;
+    second.until(id, JobState::Succeeded).await;
+    second.until(stuck, JobState::Succeeded).await;
 }
 
 #[tokio::test]
@@ -112,7 +112,11 @@ async fn a_stop_after_an_abandoned_drain_still_waits_for_the_handlers() {
     assert!(gave_up.is_err(), "the handler does not end by itself");
     assert_eq!(bench.worker.stop().await, Stopped::Clean);
     let record = bench.client.job(id).await.unwrap().unwrap();
-    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "the job was given back");
+    assert_eq!(
+        (record.job_state(), record.job.counters.crashes),
+        (JobState::Ready, 0),
+        "the job was given back"
+    );
 }
 
 #[tokio::test]
@@ -125,7 +129,11 @@ async fn a_dropped_worker_gives_its_jobs_back_and_leaves_the_store_after_its_las
     no_workers_left(&engine).await;
     assert_eq!(reports.try_recv(), Err(TryRecvError::Disconnected), "no handler is left that could report");
     let record = client.job(id).await.unwrap().unwrap();
-    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "no handler was cut off");
+    assert_eq!(
+        (record.job_state(), record.job.counters.crashes),
+        (JobState::Ready, 0),
+        "no handler was cut off"
+    );
 }
 
 async fn no_workers_left(engine: &Arc<dyn Engine>) {
@@ -168,6 +176,6 @@ async fn a_dropped_worker_keeps_the_job_of_a_handler_that_blocks_until_it_ends()
     drop(worker);
     gate.go.wait();
     no_workers_left(&engine).await;
-    let phase = client.job(id).await.unwrap().unwrap().phase();
-    assert_eq!(phase, Phase::Succeeded, "no other worker got the job in between");
+    let job_state = client.job(id).await.unwrap().unwrap().job_state();
+    assert_eq!(job_state, JobState::Succeeded, "no other worker got the job in between");
 }

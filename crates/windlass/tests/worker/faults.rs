@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass::duties::LeaseTiming;
 use windlass::types::admin::{AttemptEnding, ListRequest};
-use windlass::types::job::{JobId, JobState, Phase};
+use windlass::types::job::{JobId, JobState, StoredState};
 use windlass::types::limits::LIST_PAGE_MAX;
 use windlass::types::worker::{WorkerId, WorkerSighting};
 use windlass::{Client, EnqueueError, Worker, WorkerOptions};
@@ -296,9 +296,11 @@ async fn freeze_until_rescued(place: &TestStore, process: &Process) -> usize {
 
 /// The jobs that a worker holds.
 async fn held_by(place: &TestStore, worker: WorkerId) -> Vec<JobId> {
-    let running = ListRequest { phase: Some(Phase::Running), limit: LIST_PAGE_MAX, ..ListRequest::default() };
+    let running =
+        ListRequest { job_state: Some(JobState::Running), limit: LIST_PAGE_MAX, ..ListRequest::default() };
     let running = place.client().engine().list(running).await.expect("the server is up");
-    let is_theirs = |state: &JobState| matches!(state, JobState::Running { worker: by, .. } if *by == worker);
+    let is_theirs =
+        |state: &StoredState| matches!(state, StoredState::Running { worker: by, .. } if *by == worker);
     running.iter().filter(|record| is_theirs(&record.state)).map(|record| record.job.id).collect()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass::duties::LeaseTiming;
 use windlass::types::engine::Engine;
-use windlass::types::job::{JobState, Phase};
+use windlass::types::job::{JobState, StoredState};
 use windlass::types::queue::QueueSpec;
 use windlass::types::worker::{WorkerId, WorkerSighting};
 use windlass::{JobId, WorkerOptions};
@@ -84,13 +84,13 @@ impl Three {
         for id in &self.jobs {
             let record =
                 self.store().job(*id).await.expect("the store can be read").expect("the job is known");
-            assert!(matches!(record.state, JobState::Running { .. }), "{record:?}");
+            assert!(matches!(record.state, StoredState::Running { .. }), "{record:?}");
             assert_eq!((record.job.counters.attempts, record.job.counters.crashes), (1, 0), "job {id}");
             // A store with a short timeout may refuse a call while the workers write.
             while let Err(error) = self.store().cancel(*id, "the test is over").await {
                 assert!(error.is_passing(), "{error:?}");
             }
-            self.benches[0].until(*id, Phase::Cancelled).await;
+            self.benches[0].until(*id, JobState::Cancelled).await;
         }
         for bench in &mut self.benches {
             bench.worker.stop().await;

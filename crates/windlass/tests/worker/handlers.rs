@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use windlass::types::job::{JobState, Phase};
+use windlass::types::job::{JobState, StoredState};
 use windlass::types::outcome::AttemptOutcome;
 use windlass::{
     Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, StartError, State, TypeSpec, Worker,
@@ -49,7 +49,7 @@ async fn a_handler_takes_parts_of_the_state_and_of_the_job_and_its_result_is_kep
     let id = client.enqueue(Add(1, 2)).await.unwrap().id;
     worker.drain().await;
     let record = client.job(id).await.unwrap().unwrap();
-    let JobState::Succeeded { result, .. } = record.state else { panic!("succeeded") };
+    let StoredState::Succeeded { result, .. } = record.state else { panic!("succeeded") };
     assert_eq!(result.unwrap(), format!("[103,{},1]", id.0));
 }
 
@@ -98,7 +98,7 @@ async fn two_handlers_for_one_type_are_refused() {
 async fn the_last_errors_of_a_process_can_be_read_without_a_store() {
     let bench = Bench::start().await;
     let id = bench.client.enqueue(Act::Fail).key("wallet:main").await.unwrap().id;
-    bench.until(id, Phase::Dead).await;
+    bench.until(id, JobState::Dead).await;
     let errors = bench.worker.last_errors();
     assert_eq!(errors.len(), 3);
     assert_eq!((errors[0].job, errors[0].key.as_ref().unwrap().as_str()), (id, "wallet:main"));
@@ -116,9 +116,9 @@ async fn a_payload_that_no_longer_decodes_is_buried_and_holds_up_no_other() {
     let bench = Bench::start().await;
     let old = bench.client.enqueue(OldAct(7)).await.unwrap().id;
     let new = bench.put(Act::Succeed).await;
-    bench.until(new, Phase::Succeeded).await;
-    let record = bench.until(old, Phase::Dead).await;
-    let JobState::Dead { error, .. } = record.state else { panic!("dead") };
+    bench.until(new, JobState::Succeeded).await;
+    let record = bench.until(old, JobState::Dead).await;
+    let StoredState::Dead { error, .. } = record.state else { panic!("dead") };
     assert_eq!(error.kind, windlass::types::outcome::ErrorKind::Undecodable);
     assert_eq!(record.job.counters.attempts, 1);
 }

@@ -8,7 +8,7 @@ use windlass::types::breaker::{BreakerOptions, BreakerState, CircuitState};
 use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Fence, Suspects};
 use windlass::types::engine::{Engine, RescueRequest};
 use windlass::types::gate::Gate;
-use windlass::types::job::{JobState, Phase};
+use windlass::types::job::{JobState, StoredState};
 use windlass::types::lease_watch::Suspicion;
 use windlass::types::names::{BreakerName, LimitName, QueueName, TypeName};
 use windlass::types::policies::Saved;
@@ -47,17 +47,17 @@ fn limited(limit: RateLimit, at: LimitAt, scope: LimitScope) -> LimitOptions {
 async fn jobs_wait_while_a_breaker_is_open(scope: LimitScope) {
     let mut bench = Bench::with(shop(1, HOUR, scope)).await;
     let failing = bench.put(Act::Fail).await;
-    let record = bench.until(failing, Phase::Parked).await;
+    let record = bench.until(failing, JobState::Parked).await;
     let gate = Some(Gate::named("breaker:shop"));
-    assert_eq!(record.state, JobState::Waiting { gate: gate.clone() });
+    assert_eq!(record.state, StoredState::Waiting { gate: gate.clone() });
     assert_eq!(
         (record.job.counters.attempts, record.job.counters.failures),
         (1, 1),
         "one failure opens the breaker"
     );
     let waiting = bench.put(Act::Succeed).await;
-    let record = bench.until(waiting, Phase::Parked).await;
-    assert_eq!(record.state, JobState::Waiting { gate });
+    let record = bench.until(waiting, JobState::Parked).await;
+    assert_eq!(record.state, StoredState::Waiting { gate });
     assert_eq!((record.job.counters.attempts, record.job.counters.holds), (0, 1), "a wait costs no attempt");
     assert_eq!(bench.started().await.0, failing);
     assert!(bench.reports.try_recv().is_err(), "no other job was started");
@@ -77,15 +77,15 @@ async fn a_probe_lets_the_others_through(scope: LimitScope) {
     // Long enough for a busy machine to observe that the job waits.
     let bench = Bench::with(shop(1, Duration::from_secs(3), scope)).await;
     let probe = bench.put(Act::FailTimes(1)).await;
-    bench.until(probe, Phase::Parked).await;
+    bench.until(probe, JobState::Parked).await;
     let mut others = Vec::new();
     for _ in 0..20 {
         others.push(bench.put(Act::Succeed).await);
     }
-    let record = bench.until(probe, Phase::Succeeded).await;
+    let record = bench.until(probe, JobState::Succeeded).await;
     assert_eq!(record.job.counters.attempts, 2);
     for other in others {
-        assert_eq!(bench.until(other, Phase::Succeeded).await.job.counters.attempts, 1);
+        assert_eq!(bench.until(other, JobState::Succeeded).await.job.counters.attempts, 1);
     }
 }
 
@@ -103,11 +103,11 @@ async fn a_probe_that_succeeds_closes_the_breaker_of_a_process_and_lets_the_othe
 async fn what_one_worker_learns_of_a_platform_holds_for_all() {
     let mut first = Bench::with(shop(1, HOUR, LimitScope::Store)).await;
     let failing = first.put(Act::Fail).await;
-    first.until(failing, Phase::Parked).await;
+    first.until(failing, JobState::Parked).await;
     first.worker.stop().await;
     let mut second = Bench::on(Arc::clone(&first.engine), shop(1, HOUR, LimitScope::Store)).await;
     let waiting = second.put(Act::Succeed).await;
-    second.until(waiting, Phase::Parked).await;
+    second.until(waiting, JobState::Parked).await;
     assert!(second.reports.try_recv().is_err(), "the second worker never called the shop");
 }
 
@@ -172,12 +172,12 @@ async fn when_the_worker_of_the_probe_has_died_another_probes() {
     let options = WorkerOptions { maintenance: false, ..shop(1, HOUR, LimitScope::Store) };
     let second = Bench::on(Arc::clone(&first.engine), options).await;
     let waiting = second.put(Act::Succeed).await;
-    second.until(waiting, Phase::Parked).await;
+    second.until(waiting, JobState::Parked).await;
 
     rescue(&second.engine, worker, fence).await;
 
-    second.until(waiting, Phase::Succeeded).await;
-    second.until(probe, Phase::Succeeded).await;
+    second.until(waiting, JobState::Succeeded).await;
+    second.until(probe, JobState::Succeeded).await;
 }
 
 async fn jobs_run_no_faster_than_the_limit(scope: LimitScope) {
@@ -196,7 +196,7 @@ async fn jobs_run_no_faster_than_the_limit(scope: LimitScope) {
     // observed late, never early.
     assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
     for job in jobs {
-        let record = bench.until(job, Phase::Succeeded).await;
+        let record = bench.until(job, JobState::Succeeded).await;
         assert_eq!(
             (record.job.counters.attempts, record.job.counters.failures),
             (1, 0),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use windlass::duties::DutyMode;
 use windlass::rollups::{ReportRequest, Since, Tally};
 use windlass::types::engine::Engine;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::{QueueName, TypeName};
 use windlass::types::rollups::roll_up::roll_up;
 use windlass::types::rollups::{Histogram, RollupOutcome, Sample, Seen};
@@ -57,12 +57,12 @@ async fn what_ran_is_in_the_rollups_after_a_clean_stop_with_how_long_it_waited_a
     }
     let dead = bench.put(Act::Die).await;
     for id in done {
-        bench.until(id, Phase::Succeeded).await;
+        bench.until(id, JobState::Succeeded).await;
     }
-    bench.until(dead, Phase::Dead).await;
+    bench.until(dead, JobState::Dead).await;
     let all_short = began.elapsed();
     let sleeper = bench.put(Act::Sleep { millis: 300 }).await;
-    bench.until(sleeper, Phase::Succeeded).await;
+    bench.until(sleeper, JobState::Succeeded).await;
     bench.worker.stop().await;
     let all = began.elapsed();
     let tally = rolled_up(&bench.client).await;
@@ -85,7 +85,7 @@ async fn what_a_process_appended_before_it_died_is_rolled_up_by_the_next_one_tha
         Bench::on(Arc::clone(&engine), WorkerOptions { maintenance: false, ..WorkerOptions::default() })
             .await;
     let id = first.put(Act::Succeed).await;
-    first.until(id, Phase::Succeeded).await;
+    first.until(id, JobState::Succeeded).await;
     let (queue, job_type) = (QueueName::parse("default"), TypeName::parse(Act::NAME));
     let mut waits = Histogram::default();
     waits.record(Duration::from_secs(3));
@@ -127,7 +127,7 @@ async fn with_two_who_both_lead_under_load_every_job_is_booked_once() {
         jobs.push(first.put(Act::Succeed).await);
     }
     for id in jobs {
-        first.until(id, Phase::Succeeded).await;
+        first.until(id, JobState::Succeeded).await;
     }
     first.worker.stop().await;
     second.worker.stop().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::types::admin::AttemptEnding;
-use windlass::types::job::{JobState, Phase};
+use windlass::types::job::{JobState, StoredState};
 use windlass::types::names::QueueName;
 use windlass::types::outcome::ErrorKind;
 use windlass::{JobType, QueueSpec, TypeSpec, WorkerOptions};
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 async fn a_job_is_run_once_and_succeeds() {
     let bench = Bench::start().await;
     let id = bench.put(Act::Succeed).await;
-    let record = bench.until(id, Phase::Succeeded).await;
+    let record = bench.until(id, JobState::Succeeded).await;
     assert_eq!(record.job.counters.attempts, 1);
 }
 
@@ -25,7 +25,7 @@ async fn a_job_is_run_once_and_succeeds() {
 async fn a_failure_is_retried_and_a_later_success_counts() {
     let bench = Bench::start().await;
     let id = bench.put(Act::FailTimes(2)).await;
-    let record = bench.until(id, Phase::Succeeded).await;
+    let record = bench.until(id, JobState::Succeeded).await;
     assert_eq!((record.job.counters.attempts, record.job.counters.failures), (3, 2));
 }
 
@@ -33,8 +33,8 @@ async fn a_failure_is_retried_and_a_later_success_counts() {
 async fn a_job_that_always_fails_is_given_up_with_its_last_error() {
     let bench = Bench::start().await;
     let id = bench.put(Act::Fail).await;
-    let record = bench.until(id, Phase::Dead).await;
-    let JobState::Dead { error, .. } = record.state else { panic!("dead") };
+    let record = bench.until(id, JobState::Dead).await;
+    let StoredState::Dead { error, .. } = record.state else { panic!("dead") };
     assert_eq!((error.kind, error.text.as_str()), (ErrorKind::Failed, "always fails"));
     assert_eq!(record.job.counters.failures, 3);
     let endings: Vec<_> = bench.engine.attempts(id).await.unwrap().into_iter().map(|a| a.ending).collect();
@@ -45,8 +45,8 @@ async fn a_job_that_always_fails_is_given_up_with_its_last_error() {
 async fn a_panic_is_caught_and_counts_as_a_failure() {
     let bench = Bench::start().await;
     let id = bench.put(Act::Panic).await;
-    let record = bench.until(id, Phase::Dead).await;
-    let JobState::Dead { error, .. } = record.state else { panic!("dead") };
+    let record = bench.until(id, JobState::Dead).await;
+    let StoredState::Dead { error, .. } = record.state else { panic!("dead") };
     assert_eq!(error.kind, ErrorKind::Panicked);
     assert!(error.text.contains("on purpose"), "{error}");
 }
@@ -56,8 +56,8 @@ async fn a_handler_past_its_time_out_is_stopped() {
     let bench = Bench::start().await;
     let enqueue = bench.client.enqueue(Act::IgnoreEverything).timeout(Duration::from_millis(5));
     let id = enqueue.retry(windlass::RetryPolicy::Never).await.unwrap().id;
-    let record = bench.until(id, Phase::Dead).await;
-    let JobState::Dead { error, .. } = record.state else { panic!("dead") };
+    let record = bench.until(id, JobState::Dead).await;
+    let StoredState::Dead { error, .. } = record.state else { panic!("dead") };
     assert_eq!(error.kind, ErrorKind::TimedOut);
 }
 
@@ -65,7 +65,7 @@ async fn a_handler_past_its_time_out_is_stopped() {
 async fn a_snooze_costs_no_failure() {
     let bench = Bench::start().await;
     let id = bench.put(Act::Snooze).await;
-    let counters = bench.until(id, Phase::Succeeded).await.job.counters;
+    let counters = bench.until(id, JobState::Succeeded).await.job.counters;
     assert_eq!((counters.attempts, counters.failures, counters.holds), (2, 0, 1));
 }
 
@@ -73,16 +73,16 @@ async fn a_snooze_costs_no_failure() {
 async fn a_handler_can_discard_its_job_or_declare_it_hopeless() {
     let bench = Bench::start().await;
     let (discarded, hopeless) = (bench.put(Act::Discard).await, bench.put(Act::Die).await);
-    let record = bench.until(discarded, Phase::Cancelled).await;
-    assert!(matches!(record.state, JobState::Cancelled { why, .. } if why == "no longer wanted"));
-    assert_eq!(bench.until(hopeless, Phase::Dead).await.job.counters.attempts, 1);
+    let record = bench.until(discarded, JobState::Cancelled).await;
+    assert!(matches!(record.state, StoredState::Cancelled { why, .. } if why == "no longer wanted"));
+    assert_eq!(bench.until(hopeless, JobState::Dead).await.job.counters.attempts, 1);
 }
 
 #[tokio::test]
 async fn what_a_handler_writes_is_kept_with_its_attempt() {
     let bench = Bench::start().await;
     let id = bench.put(Act::Log("no problem yet".to_owned())).await;
-    bench.until(id, Phase::Succeeded).await;
+    bench.until(id, JobState::Succeeded).await;
     let attempts = bench.engine.attempts(id).await.unwrap();
     assert_eq!(attempts[0].output.as_deref(), Some("no problem yet\n"));
 }
@@ -92,7 +92,7 @@ async fn progress_is_kept() {
     let bench = Bench::start().await;
     let id = bench.put(Act::Progress(70)).await;
     let progress =
-        bench.until(id, Phase::Succeeded).await.job.progress.expect("the handler has reported progress");
+        bench.until(id, JobState::Succeeded).await.job.progress.expect("the handler has reported progress");
     assert_eq!((progress.percent, progress.note.as_deref()), (70, Some("on it")));
 }
 
@@ -101,10 +101,10 @@ async fn a_follow_up_carries_the_correlation_id_and_where_it_comes_from() {
     let mut bench = Bench::start().await;
     let enqueue = bench.client.enqueue(Act::FollowUp).correlation("order-7").caused_by("user:42");
     let id = enqueue.await.unwrap().id;
-    bench.until(id, Phase::Succeeded).await;
+    bench.until(id, JobState::Succeeded).await;
     bench.started().await;
     let (follow_up, _) = bench.started().await;
-    let record = bench.until(follow_up, Phase::Succeeded).await;
+    let record = bench.until(follow_up, JobState::Succeeded).await;
     assert_eq!(record.job.correlation.unwrap().as_str(), "order-7");
     assert_eq!(record.job.provenance.caused_by.unwrap().as_str(), "user:42");
 }
@@ -123,7 +123,7 @@ async fn a_worker_with_many_slots_runs_an_ordering_key_in_order_and_another_besi
         }
     }
     for last in ordering_key.each_ref().map(|jobs| jobs[jobs.len() - 1]) {
-        bench.until(last, Phase::Succeeded).await;
+        bench.until(last, JobState::Succeeded).await;
     }
     let mut starts = Vec::new();
     while let Ok((id, _)) = bench.reports.try_recv() {
@@ -187,9 +187,9 @@ async fn all_of_many_jobs_are_run() {
     let enqueued = bench.client.enqueue_many((0..5_000).map(|_| Act::Succeed)).await.unwrap();
     assert!(enqueued.iter().all(Result::is_ok));
     let last = enqueued.last().unwrap().as_ref().unwrap().id;
-    bench.until(last, Phase::Succeeded).await;
+    bench.until(last, JobState::Succeeded).await;
     for answer in enqueued {
-        bench.until(answer.unwrap().id, Phase::Succeeded).await;
+        bench.until(answer.unwrap().id, JobState::Succeeded).await;
     }
 }
 
@@ -204,10 +204,10 @@ async fn what_a_worker_prefetched_before_its_handlers_got_stuck_is_run_by_anothe
     for enqueued in stuck.client.enqueue_many(jobs).await.unwrap() {
         ids.push(enqueued.unwrap().id);
     }
-    stuck.until(ids.remove(300), Phase::Running).await;
+    stuck.until(ids.remove(300), JobState::Running).await;
     let other = Bench::on(engine, options).await;
     for id in ids {
-        other.until(id, Phase::Succeeded).await;
+        other.until(id, JobState::Succeeded).await;
     }
 }
 

@@ -10,7 +10,7 @@ use windlass::handler::ProgressError;
 use windlass::types::admin::{AttemptEnding, StoredAttempt, StoredJob};
 use windlass::types::clock::Timestamp;
 use windlass::types::engine::Engine;
-use windlass::types::job::{JobId, Phase, Progress};
+use windlass::types::job::{JobId, JobState, Progress};
 use windlass::{Context, Handlers, JobType, RetryPolicy, State, TypeSpec, Worker, WorkerOptions};
 use windlass_servers::proxy::Proxy;
 
@@ -126,10 +126,10 @@ async fn progress_costs_nothing_while_the_store_is_away_and_the_newest_is_stored
     place.proxy.refuse(false);
     let newest = Some(Progress { percent: 50, note: Some("rowing".to_owned()) });
     let record = place.until(id, |record| record.job.progress == newest).await;
-    assert_eq!(record.phase(), Phase::Running);
+    assert_eq!(record.job_state(), JobState::Running);
     place.go_on.notify_one();
     place.expect_report("ended").await;
-    place.until(id, |record| record.phase() == Phase::Succeeded).await;
+    place.until(id, |record| record.job_state() == JobState::Succeeded).await;
     place.worker.stop().await;
 }
 
@@ -148,7 +148,7 @@ async fn an_attempt_that_ended_while_the_store_was_away_is_shown_when_it_was() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let still_away = place.now().await;
     place.proxy.refuse(false);
-    place.until(id, |record| record.phase() == Phase::Succeeded).await;
+    place.until(id, |record| record.job_state() == JobState::Succeeded).await;
     let attempt = place.attempt(id).await;
     assert_eq!(attempt.ending, AttemptEnding::Succeeded);
     let ended_at = attempt.ended_at.expect("the attempt has ended");

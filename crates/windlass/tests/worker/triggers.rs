@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass::types::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass::types::engine::Engine;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::{TriggerName, TypeName};
 use windlass::types::payload::Payload;
 use windlass::types::schedules::Origin;
@@ -48,7 +48,7 @@ async fn the_hook_runs_after_the_last_end_without_a_poll() {
     let last = bench.put(Act::Sleep { millis: 30 }).await;
     assert_eq!(bench.started().await.0, last);
     let (hook, _) = bench.started().await;
-    bench.until(hook, Phase::Succeeded).await;
+    bench.until(hook, JobState::Succeeded).await;
     let trigger = stored_trigger(&bench.client).await;
     assert_eq!((trigger.record.fired, trigger.last_job), (1, Some(hook)));
 }
@@ -67,11 +67,11 @@ async fn the_hook_runs_after_the_last_end_once_for_each_trigger() {
             assert!(jobs.contains(&id), "the hook must not run while another job runs");
         }
         for id in &jobs {
-            bench.until(*id, Phase::Succeeded).await;
+            bench.until(*id, JobState::Succeeded).await;
         }
         let (hook, _) = bench.started().await;
         assert!(!jobs.contains(&hook));
-        bench.until(hook, Phase::Succeeded).await;
+        bench.until(hook, JobState::Succeeded).await;
         let trigger = stored_trigger(&bench.client).await;
         assert_eq!((trigger.record.fired, trigger.last_job), (round, Some(hook)));
     }
@@ -138,7 +138,7 @@ async fn who_dies_between_the_end_and_the_hook_leaves_a_mark_that_the_duty_of_an
     end_and_die(&engine).await;
     let mut bench = Bench::on(Arc::clone(&engine), WorkerOptions::default()).await;
     let (hook, _) = bench.started().await;
-    bench.until(hook, Phase::Succeeded).await;
+    bench.until(hook, JobState::Succeeded).await;
     assert_eq!(stored_trigger(&bench.client).await.last_job, Some(hook));
 }
 
@@ -154,7 +154,7 @@ async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_trigger() {
             jobs.push(first.put(Act::Sleep { millis: 5 }).await);
         }
         for id in jobs {
-            second.until(id, Phase::Succeeded).await;
+            second.until(id, JobState::Succeeded).await;
         }
         let fired = async {
             while stored_trigger(&first.client).await.record.fired == 0 || !is_quiet(&engine).await {

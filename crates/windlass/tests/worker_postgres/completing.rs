@@ -11,7 +11,7 @@ use windlass::postgres::{Address, complete_in, enqueue_in};
 use windlass::types::admin::AttemptEnding;
 use windlass::types::claim::Fence;
 use windlass::types::engine::Engine;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::settle::Settled;
 use windlass::{
     Client, Context, Handlers, JobId, JobType, QueueSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
@@ -137,7 +137,7 @@ impl Till {
 
     /// Runs one job to its end, in the given number of attempts. Returns its state once the worker has
     /// settled everything.
-    async fn run(&mut self, job: Charge, attempts: usize) -> (JobId, Phase) {
+    async fn run(&mut self, job: Charge, attempts: usize) -> (JobId, JobState) {
         let id = self.put(job).await;
         for _ in 0..attempts {
             self.started().await;
@@ -145,11 +145,11 @@ impl Till {
         }
         self.worker.drain().await;
         assert!(self.started.try_recv().is_err(), "the job did not run again");
-        (id, self.phase(id).await)
+        (id, self.job_state(id).await)
     }
 
-    async fn phase(&self, id: JobId) -> Phase {
-        self.engine.job(id).await.expect("the server is up").expect("the job is known").phase()
+    async fn job_state(&self, id: JobId) -> JobState {
+        self.engine.job(id).await.expect("the server is up").expect("the job is known").job_state()
     }
 
     /// The jobs that have written a charge.
@@ -178,8 +178,8 @@ impl Till {
 #[tokio::test]
 async fn a_job_that_its_handler_ends_in_its_own_transaction_is_done_once() {
     let mut till = Till::new().await;
-    let (id, phase) = till.run(Charge::Commit, 1).await;
-    assert_eq!(phase, Phase::Succeeded);
+    let (id, job_state) = till.run(Charge::Commit, 1).await;
+    assert_eq!(job_state, JobState::Succeeded);
     assert_eq!(till.charges().await, [id.0]);
     assert_eq!(till.endings(id).await, [AttemptEnding::Succeeded]);
     assert_eq!(till.counts().await, (0, 1, 0, 0));
@@ -189,8 +189,8 @@ async fn a_job_that_its_handler_ends_in_its_own_transaction_is_done_once() {
 async fn what_a_handler_says_after_it_has_ended_its_job_changes_nothing() {
     for job in [Charge::CommitAndFail, Charge::CommitAndPanic] {
         let mut till = Till::new().await;
-        let (id, phase) = till.run(job, 1).await;
-        assert_eq!(phase, Phase::Succeeded, "{job:?}");
+        let (id, job_state) = till.run(job, 1).await;
+        assert_eq!(job_state, JobState::Succeeded, "{job:?}");
         assert_eq!(till.charges().await, [id.0]);
         assert_eq!(till.endings(id).await, [AttemptEnding::Succeeded]);
         assert_eq!(till.counts().await, (0, 1, 0, 0), "{job:?}");
@@ -200,13 +200,13 @@ async fn what_a_handler_says_after_it_has_ended_its_job_changes_nothing() {
 #[tokio::test]
 async fn if_the_handler_rolls_back_the_worker_settles_by_what_it_returns() {
     let mut till = Till::new().await;
-    let (id, phase) = till.run(Charge::RollBack, 1).await;
-    assert_eq!((phase, till.endings(id).await), (Phase::Succeeded, vec![AttemptEnding::Succeeded]));
+    let (id, job_state) = till.run(Charge::RollBack, 1).await;
+    assert_eq!((job_state, till.endings(id).await), (JobState::Succeeded, vec![AttemptEnding::Succeeded]));
     assert!(till.charges().await.is_empty(), "the writes of the handler are rolled back");
     assert_eq!(till.counts().await, (0, 1, 0, 0));
     let mut till = Till::new().await;
-    let (id, phase) = till.run(Charge::RollBackAndFailOnce, 2).await;
-    assert_eq!(phase, Phase::Succeeded);
+    let (id, job_state) = till.run(Charge::RollBackAndFailOnce, 2).await;
+    assert_eq!(job_state, JobState::Succeeded);
     assert_eq!(till.endings(id).await, [AttemptEnding::Failed, AttemptEnding::Succeeded]);
     assert_eq!(till.charges().await, [id.0], "the writes of the second attempt are committed");
     assert_eq!(till.counts().await, (0, 1, 1, 0));
@@ -252,13 +252,13 @@ async fn a_handler_whose_claim_was_lost_meanwhile_is_told_so_and_ends_nothing() 
     assert_ne!(held.token, lost.token);
     slow.permits.add_permits(1);
     assert_eq!(slow.completed().await, Settled::ClaimLost);
-    assert_eq!(slow.phase(id).await, Phase::Running, "the other worker runs it");
+    assert_eq!(slow.job_state(id).await, JobState::Running, "the other worker runs it");
     assert!(slow.charges().await.is_empty());
     quick.permits.add_permits(1);
     assert_eq!(quick.completed().await, Settled::Applied);
     slow.worker.drain().await;
     quick.worker.drain().await;
-    assert_eq!(quick.phase(id).await, Phase::Succeeded);
+    assert_eq!(quick.job_state(id).await, JobState::Succeeded);
     assert_eq!(quick.charges().await, [id.0]);
     assert_eq!(quick.counts().await, (0, 1, 0, 0), "the job ended once");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass::types::admin::CancelAnswer;
 use windlass::types::engine::Declaration;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::{QueueName, TypeName};
 use windlass::{JobId, QueueSpec, TypeSpec, WorkerOptions};
 use windlass_servers::postgres::{Options, Server, Session};
@@ -47,7 +47,7 @@ async fn a_request_to_stop_of_which_no_notification_comes_is_brought_by_a_heartb
     assert_eq!(bench.started().await, (id, 1));
     let asked = crate::open(&schema).cancel(id, "changed my mind").await.expect("the server is up");
     assert_eq!(asked, CancelAnswer::Requested);
-    let record = bench.until(id, Phase::Cancelled).await;
+    let record = bench.until(id, JobState::Cancelled).await;
     assert_eq!(record.job.counters.attempts, 1);
 }
 
@@ -63,14 +63,14 @@ async fn a_job_and_then_a_suspect_that_other_processes_leave_are_found_by_the_lo
     let mut psql = Session::start(&crate::url()).expect("psql starts");
     let id = put(&mut psql, &schema, "0 seconds");
     assert_eq!(bench.started().await, (id, 1));
-    bench.until(id, Phase::Succeeded).await;
+    bench.until(id, JobState::Succeeded).await;
     let id = put(&mut psql, &schema, "1 hour");
     // The row as a rescue leaves it whose process dies before it can send the notification.
     let left = "SET gate = 'suspect', crashes = 1, attempts = 1, scheduled_at = now()";
     psql.run(&format!("UPDATE {schema}.delayed_jobs {left} WHERE id = {};", id.0))
         .expect("the row is changed");
     assert_eq!(bench.started().await, (id, 2));
-    bench.until(id, Phase::Succeeded).await;
+    bench.until(id, JobState::Succeeded).await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use windlass::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass::types::admin::{CancelAnswer, ListRequest};
 use windlass::types::engine::Engine;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::{JobId, QueueSpec, WorkerOptions};
 use windlass_servers::postgres::Session;
 
@@ -73,7 +73,7 @@ async fn what_psql_rolls_back_leaves_nothing_and_what_it_commits_is_picked_up_wi
         let id = psql.run(&put(&schema)).expect("the job is accepted").parse().expect("a number");
         psql.send("COMMIT;").expect("psql reads");
         assert_eq!(bench.started().await, (JobId(id), 1));
-        bench.until(JobId(id), Phase::Succeeded).await;
+        bench.until(JobId(id), JobState::Succeeded).await;
     }
     let request = ListRequest { limit: 500, ..ListRequest::default() };
     let known = bench.engine.list(request).await.expect("the server is up").len();
@@ -91,6 +91,6 @@ async fn a_cancel_from_another_process_reaches_the_handler_long_before_the_next_
         let id = bench.put(Act::WaitForCancel).await;
         bench.started().await;
         assert_eq!(elsewhere.cancel(id, "not needed").await.unwrap(), CancelAnswer::Requested);
-        bench.until(id, Phase::Cancelled).await;
+        bench.until(id, JobState::Cancelled).await;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::redis::{RedisEngine, RedisOptions};
-use windlass::types::job::{JobId, Phase};
+use windlass::types::job::{JobId, JobState};
 use windlass::{CompletionTrigger, EnqueueError, JobTemplate, WorkerOptions};
 use windlass_servers::redis::{Options, Server};
 
@@ -49,7 +49,7 @@ async fn run_one_job(bench: &Bench) -> JobId {
         }
         tokio::task::yield_now().await;
     };
-    bench.until(enqueued.id, Phase::Succeeded).await;
+    bench.until(enqueued.id, JobState::Succeeded).await;
     enqueued.id
 }
 

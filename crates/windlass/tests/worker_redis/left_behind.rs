@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::limits::{LimitAt, LimitScope, change_breaker};
 use windlass::types::breaker::{BreakerEvent, BreakerOptions};
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::types::names::{BreakerName, LimitName, TypeName};
 use windlass::types::rate_limit::RateLimit;
 use windlass::{BreakerSpec, JobId, LimitOptions, RateLimitSpec, WorkerOptions};
@@ -52,7 +52,7 @@ fn dies_while_jobs_wait(namespace: &str, limits: LimitOptions, first: Act) -> Ve
                 jobs.push(bench.put(Act::Succeed).await);
             }
             for job in &jobs {
-                bench.until(*job, Phase::Parked).await;
+                bench.until(*job, JobState::Parked).await;
             }
             jobs.push(first);
             (bench, jobs)
@@ -74,7 +74,7 @@ async fn jobs_that_a_process_left_behind_a_breaker_go_on_in_another() {
     // it.
     change_breaker(&other.engine, &shop(), &BreakerEvent::Close).await.expect("the server is up");
     for job in jobs {
-        other.until(job, Phase::Succeeded).await;
+        other.until(job, JobState::Succeeded).await;
     }
 }
 
@@ -90,6 +90,6 @@ async fn jobs_that_a_process_left_behind_a_rate_limit_go_on_in_another() {
     let options = WorkerOptions { limits, ..WorkerOptions::default() };
     let other = Bench::on(crate::open(&namespace), options).await;
     for job in jobs {
-        other.until(job, Phase::Succeeded).await;
+        other.until(job, JobState::Succeeded).await;
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass::redis::{Periods, RedisEngine, RedisOptions};
 use windlass::types::admin::CancelAnswer;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 use windlass::{Client, QueueSpec, WorkerOptions};
 
 use crate::bench::{Act, Bench, PATIENCE};
@@ -61,7 +61,7 @@ async fn what_another_process_puts_in_is_picked_up_without_a_poll() {
     for _ in 0..ENQUEUES {
         let enqueued = elsewhere.enqueue(Act::Succeed).await.expect("the job is accepted");
         bench.started().await;
-        bench.until(enqueued.id, Phase::Succeeded).await;
+        bench.until(enqueued.id, JobState::Succeeded).await;
     }
 }
 
@@ -74,6 +74,6 @@ async fn a_cancel_from_another_process_reaches_the_handler_long_before_the_next_
         let id = bench.put(Act::WaitForCancel).await;
         bench.started().await;
         assert_eq!(elsewhere.cancel(id, "not needed").await.unwrap(), CancelAnswer::Requested);
-        bench.until(id, Phase::Cancelled).await;
+        bench.until(id, JobState::Cancelled).await;
     }
 }

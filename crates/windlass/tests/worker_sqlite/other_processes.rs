@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::WorkerOptions;
 use windlass::types::admin::CancelAnswer;
-use windlass::types::job::Phase;
+use windlass::types::job::JobState;
 
 use crate::bench::{Act, Bench};
 
@@ -22,6 +22,6 @@ async fn a_cancel_from_another_process_reaches_the_handler_long_before_the_next_
         let id = bench.put(Act::WaitForCancel).await;
         bench.started().await;
         assert_eq!(elsewhere.cancel(id, "not needed").await.unwrap(), CancelAnswer::Requested);
-        bench.until(id, Phase::Cancelled).await;
+        bench.until(id, JobState::Cancelled).await;
     }
 }

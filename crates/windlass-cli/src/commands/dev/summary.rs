@@ -11,7 +11,7 @@ use windlass_core::admin::{QueueStatus, Totals};
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side};
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::spool::moved_as;
 
 use super::ledger::Ledger;
@@ -138,7 +138,7 @@ async fn is_known(
         read => read?,
     };
     let moved = record.as_ref().and_then(|record| match &record.state {
-        JobState::Cancelled { why, .. } => moved_as(why),
+        StoredState::Cancelled { why, .. } => moved_as(why),
         _ => None,
     });
     match moved {

@@ -70,8 +70,11 @@ pub(crate) async fn cancel(args: &CancelArgs, context: &mut Context) -> Result<C
     let (result, text) = match context.engine.cancel(id, &args.reason).await? {
         CancelAnswer::Cancelled => ("cancelled", format!("{id} cancelled")),
         CancelAnswer::Requested => ("requested", format!("{id} is running; its handler is asked to stop")),
-        CancelAnswer::AlreadyEnded(phase) => {
-            return Err(Failure::new(Code::Refused, format!("job {id} has already ended: it is {phase}")));
+        CancelAnswer::AlreadyEnded(job_state) => {
+            return Err(Failure::new(
+                Code::Refused,
+                format!("job {id} has already ended: it is {job_state}"),
+            ));
         }
         CancelAnswer::NotFound => return Err(Failure::not_found(format_args!("job {id}"))),
     };
@@ -91,9 +94,9 @@ pub(crate) async fn retry(args: &RetryArgs, context: &mut Context) -> Result<Cod
 pub(crate) async fn retry_one(id: JobId, context: &Context) -> Result<(), Failure> {
     match context.engine.retry(id).await? {
         RetryAnswer::Retried => Ok(()),
-        RetryAnswer::NotRetryable(phase) => Err(Failure::new(
+        RetryAnswer::NotRetryable(job_state) => Err(Failure::new(
             Code::Refused,
-            format!("job {id} is {phase}; only a dead, scheduled or parked job can be retried"),
+            format!("job {id} is {job_state}; only a dead, scheduled or parked job can be retried"),
         )),
         RetryAnswer::KeyHeld(holder) => {
             let message = format!("job {id} cannot be retried: job {holder} holds its key now");
@@ -111,10 +114,10 @@ pub(crate) async fn priority(args: &PriorityArgs, context: &mut Context) -> Resu
         Changed::Done => {}
         Changed::Unchanged => {
             let record = context.job(id).await?;
-            if record.phase().has_ended() || record.job.priority != priority {
+            if record.job_state().has_ended() || record.job.priority != priority {
                 let message = format!(
                     "job {id} is {}; only the priority of a waiting job can be changed",
-                    record.phase()
+                    record.job_state()
                 );
                 return Err(Failure::new(Code::Refused, message));
             }

@@ -1,7 +1,7 @@
 //! Explains the state of a job in a sentence: what it waits for and what would change that.
 
 use windlass_core::admin::{QueueStatus, StoredJob, TypeStatus};
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::span::show_span;
 
 /// The state of a job in one sentence. `ahead` is the unfinished job before it with the same ordering key,
@@ -14,30 +14,30 @@ pub(crate) fn explain(
 ) -> String {
     let now = record.read_at;
     match &record.state {
-        JobState::Waiting { gate: Some(gate) } => match ahead.filter(|_| gate.is_of_ordering_key()) {
+        StoredState::Waiting { gate: Some(gate) } => match ahead.filter(|_| gate.is_of_ordering_key()) {
             Some(ahead) => format!("parked: {}; it waits for job {ahead}", gate.explain()),
             None => format!("parked: {}", gate.explain()),
         },
-        JobState::Waiting { gate: None } => waiting(record, queue, kind),
-        JobState::Running { worker, since, cancel_requested } => {
+        StoredState::Waiting { gate: None } => waiting(record, queue, kind),
+        StoredState::Running { worker, since, cancel_requested } => {
             let running = format!("running for {} on worker {worker}", show_span(now.since(*since)));
             match cancel_requested {
                 Some(why) => format!("{running}; asked to stop: {why}"),
                 None => running,
             }
         }
-        JobState::Succeeded { at, .. } => format!("succeeded {} ago", show_span(now.since(*at))),
-        JobState::Dead { at, error } => {
+        StoredState::Succeeded { at, .. } => format!("succeeded {} ago", show_span(now.since(*at))),
+        StoredState::Dead { at, error } => {
             format!("dead for {}: {} ({})", show_span(now.since(*at)), first_line(&error.text), error.kind)
         }
-        JobState::Cancelled { at, why } => format!("cancelled {} ago: {why}", show_span(now.since(*at))),
+        StoredState::Cancelled { at, why } => format!("cancelled {} ago: {why}", show_span(now.since(*at))),
     }
 }
 
 fn waiting(record: &StoredJob, queue: Option<&QueueStatus>, kind: Option<&TypeStatus>) -> String {
     let now = record.read_at;
-    let when = match record.phase() {
-        Phase::Scheduled => format!("scheduled: due in {}", show_span(record.job.due.since(now))),
+    let when = match record.job_state() {
+        JobState::Scheduled => format!("scheduled: due in {}", show_span(record.job.due.since(now))),
         _ => format!("ready: due for {}", show_span(record.job.waited(now))),
     };
     let pause = queue.and_then(|queue| queue.pause.as_ref()).filter(|pause| pause.holds(now));
@@ -47,7 +47,7 @@ fn waiting(record: &StoredJob, queue: Option<&QueueStatus>, kind: Option<&TypeSt
     }
     match kind {
         Some(kind) if kind.workers == 0 => format!("{when}; no live worker handles its type"),
-        _ if record.phase() == Phase::Ready => format!("{when}; waits for a free worker"),
+        _ if record.job_state() == JobState::Ready => format!("{when}; waits for a free worker"),
         _ => when,
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use comfy_table::Cell;
 use windlass_core::admin::{ListRequest, StoredJob};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::{CorrelationId, GroupName, Key, QueueName, Tag, TypeName};
 use windlass_core::span::show_span;
@@ -23,7 +23,7 @@ Examples:
 pub(crate) struct ListArgs {
     /// Only jobs in this state: ready, scheduled, parked, running, succeeded, dead, cancelled
     #[arg(long, value_name = "STATE")]
-    state: Option<Phase>,
+    state: Option<JobState>,
     /// Only jobs of this queue
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueName>,
@@ -56,7 +56,7 @@ pub(crate) async fn list(args: &ListArgs, context: &mut Context) -> Result<Code,
         context.queue(queue).await?;
     }
     let request = ListRequest {
-        phase: args.state,
+        job_state: args.state,
         queue: args.queue.clone(),
         job_type: args.job_type.clone(),
         key: args.key.clone(),
@@ -88,7 +88,7 @@ pub(crate) fn print(records: &[StoredJob], context: &mut Context) -> Result<(), 
                 Cell::new(job.id),
                 Cell::new(&job.job_type),
                 Cell::new(&job.queue),
-                context.output.phase(record.phase()),
+                context.output.job_state(record.job_state()),
                 Cell::new(job.priority),
                 Cell::new(job.counters.attempts),
                 Cell::new(when(record)),
@@ -107,15 +107,15 @@ fn when(record: &StoredJob) -> String {
 /// The column `remark`: what a person is most likely to want to know next, in a few words.
 fn remark(record: &StoredJob) -> String {
     const SHOWN: usize = 60;
-    let text = match (record.phase(), &record.last_error) {
-        (Phase::Scheduled, _) => format!("due in {}", show_span(record.job.due.since(record.read_at))),
-        (Phase::Parked, _) => match &record.state {
-            windlass_core::job::JobState::Waiting { gate: Some(gate) } => gate.to_string(),
+    let text = match (record.job_state(), &record.last_error) {
+        (JobState::Scheduled, _) => format!("due in {}", show_span(record.job.due.since(record.read_at))),
+        (JobState::Parked, _) => match &record.state {
+            windlass_core::job::StoredState::Waiting { gate: Some(gate) } => gate.to_string(),
             _ => String::new(),
         },
-        (Phase::Dead, Some(error)) => error.text.clone(),
-        (Phase::Cancelled, _) => match &record.state {
-            windlass_core::job::JobState::Cancelled { why, .. } => why.clone(),
+        (JobState::Dead, Some(error)) => error.text.clone(),
+        (JobState::Cancelled, _) => match &record.state {
+            windlass_core::job::StoredState::Cancelled { why, .. } => why.clone(),
             _ => String::new(),
         },
         _ => String::new(),

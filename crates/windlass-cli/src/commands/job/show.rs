@@ -4,7 +4,7 @@ use clap::Args;
 use comfy_table::Cell;
 use windlass_core::admin::{StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, StoredState};
 use windlass_core::key::KeyScope;
 use windlass_core::span::show_span;
 
@@ -37,7 +37,7 @@ pub(crate) async fn in_full(record: &StoredJob, context: &mut Context) -> Result
     let queue = queues.iter().find(|queue| queue.spec.name == record.job.queue);
     let kind = types.iter().find(|kind| kind.spec.name == record.job.job_type);
     let ahead = match &record.job.ordering_key {
-        Some(ordering_key) if record.phase() == Phase::Parked => {
+        Some(ordering_key) if record.job_state() == JobState::Parked => {
             context.engine.head_of(&record.job.job_type, ordering_key).await?
         }
         _ => None,
@@ -96,7 +96,7 @@ fn optional_pairs(record: &StoredJob) -> Vec<(&'static str, String)> {
     let job = &record.job;
     let tags: Vec<_> = job.tags.iter().map(|tag| tag.as_str()).collect();
     let result = match &record.state {
-        JobState::Succeeded { result, .. } => result.clone(),
+        StoredState::Succeeded { result, .. } => result.clone(),
         _ => None,
     };
     let progress = job.progress.as_ref().map(|progress| match &progress.note {
@@ -104,7 +104,7 @@ fn optional_pairs(record: &StoredJob) -> Vec<(&'static str, String)> {
         None => format!("{} %", progress.percent),
     });
     let error = match (&record.state, &record.last_error) {
-        (JobState::Dead { error, .. }, _) | (_, Some(error)) => {
+        (StoredState::Dead { error, .. }, _) | (_, Some(error)) => {
             Some(format!("{}: {}", error.kind, error.text))
         }
         _ => None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use windlass_core::admin::StoredJob;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::span::{parse_span, show_span};
 
 use crate::context::{Context, parse_id};
@@ -33,10 +33,10 @@ pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code,
     let mut watch = Watch::begin(&*context.engine, args.timeout);
     tracing::info!("waiting for job {}", args.id);
     let mut record = context.job(args.id).await?;
-    while !record.phase().has_ended() {
+    while !record.job_state().has_ended() {
         if !watch.again().await {
             let waited = show_span(args.timeout.unwrap_or_default());
-            let message = format!("job {} is still {} after {waited}", args.id, record.phase());
+            let message = format!("job {} is still {} after {waited}", args.id, record.job_state());
             return Err(Failure::new(Code::TimedOut, message));
         }
         record = context.engine.job(args.id).await?.ok_or_else(|| not_kept(args.id))?;
@@ -51,11 +51,11 @@ fn not_kept(id: JobId) -> Failure {
 }
 
 fn finish(record: &StoredJob, context: &mut Context) -> Result<Code, Failure> {
-    let phase = record.phase();
+    let job_state = record.job_state();
     if context.output.is_json() {
         context.output.json(&JobView::from(record))?;
     } else {
-        context.output.line(format!("{} {phase}", record.job.id))?;
+        context.output.line(format!("{} {job_state}", record.job.id))?;
     }
-    Ok(if phase == Phase::Succeeded { Code::Ok } else { Code::Failed })
+    Ok(if job_state == JobState::Succeeded { Code::Ok } else { Code::Failed })
 }

@@ -16,7 +16,7 @@ fn a_job_of_which_nothing_is_kept_is_clean_if_its_end_was_accepted() {
 fn failures_snoozes_and_releases_explain_further_attempts() {
     let tale = Tale::put_in().run("a", Outcome::Failed).run("b", Outcome::Snoozed);
     let tale = tale.run("c", Outcome::Released).run("d", Outcome::Done);
-    tale.stored(Phase::Succeeded, Counters { attempts: 4, failures: 1, crashes: 0, holds: 1 })
+    tale.stored(JobState::Succeeded, Counters { attempts: 4, failures: 1, crashes: 0, holds: 1 })
         .must_be_clean();
 }
 
@@ -24,7 +24,7 @@ fn failures_snoozes_and_releases_explain_further_attempts() {
 fn a_kill_explains_another_attempt() {
     let tale = Tale::put_in().start("a", "w1").kill("w1").start("b", "w2");
     let counters = Counters { attempts: 2, crashes: 1, ..Counters::default() };
-    tale.end("b", Outcome::Done).applied("b").stored(Phase::Succeeded, counters).must_be_clean();
+    tale.end("b", Outcome::Done).applied("b").stored(JobState::Succeeded, counters).must_be_clean();
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_frozen_worker_whose_late_end_is_refused_is_clean() {
     let tale = Tale::put_in().tell(freeze).start("a", "w1").start("b", "w2");
     let tale = tale.end("b", Outcome::Done).applied("b").end("a", Outcome::Done).lost("a");
     let counters = Counters { attempts: 2, crashes: 1, ..Counters::default() };
-    tale.stored(Phase::Succeeded, counters).must_be_clean();
+    tale.stored(JobState::Succeeded, counters).must_be_clean();
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_repeated_settle_whose_first_answer_was_lost_is_not_stale() {
     let unknown = Event::Settled { uid: uid(), token: "a".to_owned(), answer: SettleAnswer::Unknown };
     let tale = Tale::put_in().start("a", "w1").end("a", Outcome::Failed).tell(unknown).start("b", "w2");
     let tale = tale.applied("a").end("b", Outcome::Done).applied("b");
-    tale.stored(Phase::Succeeded, Counters { attempts: 2, failures: 1, ..Counters::default() })
+    tale.stored(JobState::Succeeded, Counters { attempts: 2, failures: 1, ..Counters::default() })
         .must_be_clean();
 }
 
@@ -82,19 +82,19 @@ fn a_dead_letter_that_a_person_started_over_may_end_again() {
 fn an_accepted_cancel_wins_over_a_success() {
     let tale = Tale::put_in().start("a", "w1").tell(Event::CancelAccepted { uid: uid() });
     let counters = Counters { attempts: 1, ..Counters::default() };
-    tale.end("a", Outcome::Done).applied("a").stored(Phase::Cancelled, counters).must_be_clean();
+    tale.end("a", Outcome::Done).applied("a").stored(JobState::Cancelled, counters).must_be_clean();
 }
 
 #[test]
 fn a_job_buried_by_its_third_crash_is_clean() {
     let tale = Tale::put_in().start("a", "w1").kill("w1").start("b", "w2").kill("w2");
     let counters = Counters { attempts: 3, crashes: 3, ..Counters::default() };
-    tale.start("c", "w3").kill("w3").stored(Phase::Dead, counters).must_be_clean();
+    tale.start("c", "w3").kill("w3").stored(JobState::Dead, counters).must_be_clean();
 }
 
 #[test]
 fn what_still_waits_is_no_fault_if_nothing_was_drained() {
-    let tale = Tale::put_in().stored(Phase::Scheduled, Counters::default());
+    let tale = Tale::put_in().stored(JobState::Scheduled, Counters::default());
     let verdict = check(&tale.0, &Rules { drained: false, ..Rules::default() });
     assert!(verdict.is_clean(), "{verdict}");
 }

@@ -48,7 +48,7 @@ fn every_event() -> Vec<Event> {
         Event::CancelAccepted { uid: uid() },
         Event::StartedOver { uid: uid() },
         Event::Fault { kind: FaultKind::Freeze, target: Some("w1".to_owned()), until: Some(at(9)) },
-        Event::Final { uid: uid(), job: JobId(1), phase: Phase::Dead, counters },
+        Event::Final { uid: uid(), job: JobId(1), job_state: JobState::Dead, counters },
         Event::Repaired,
     ]
 }

@@ -14,13 +14,13 @@ fn a_job_that_ran_and_is_gone_without_an_accepted_end_is_lost() {
 
 #[test]
 fn a_job_that_still_waits_after_the_drain_is_unfinished() {
-    Tale::put_in().stored(Phase::Ready, Counters::default()).must_be_flagged_as(&["unfinished"]);
+    Tale::put_in().stored(JobState::Ready, Counters::default()).must_be_flagged_as(&["unfinished"]);
 }
 
 #[test]
 fn a_job_that_runs_for_ever_under_no_worker_is_unfinished() {
     let counters = Counters { attempts: 1, ..Counters::default() };
-    Tale::put_in().start("a", "w1").stored(Phase::Running, counters).must_be_flagged_as(&["unfinished"]);
+    Tale::put_in().start("a", "w1").stored(JobState::Running, counters).must_be_flagged_as(&["unfinished"]);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_job_that_is_stored_under_two_numbers_is_stored_twice() {
     let twin = Event::Final {
         uid: uid(),
         job: JobId(2),
-        phase: Phase::Succeeded,
+        job_state: JobState::Succeeded,
         counters: Counters { attempts: 1, ..Counters::default() },
     };
     Tale::put_in().run("a", Outcome::Done).succeeded(1).tell(twin).must_be_flagged_as(&["stored twice"]);
@@ -50,7 +50,7 @@ fn two_accepted_ends_are_one_too_many() {
     let both = Tale::put_in().start("a", "w1").kill("w1").start("b", "w2");
     let both = both.end("a", Outcome::Done).end("b", Outcome::Done).applied("b").applied("a");
     let counters = Counters { attempts: 2, crashes: 1, ..Counters::default() };
-    both.stored(Phase::Succeeded, counters).must_be_flagged_as(&["ended twice", "stale accepted"]);
+    both.stored(JobState::Succeeded, counters).must_be_flagged_as(&["ended twice", "stale accepted"]);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_job_that_runs_again_after_its_end_ended_twice() {
 #[test]
 fn an_accepted_end_that_the_store_forgot_is_found() {
     let counters = Counters { attempts: 1, ..Counters::default() };
-    let forgotten = Tale::put_in().run("a", Outcome::Done).stored(Phase::Ready, counters);
+    let forgotten = Tale::put_in().run("a", Outcome::Done).stored(JobState::Ready, counters);
     forgotten.must_be_flagged_as(&["unfinished", "forgotten ends"]);
 }
 
@@ -73,7 +73,7 @@ fn an_accepted_success_that_the_store_calls_dead_is_found() {
     let counters = Counters { attempts: 1, ..Counters::default() };
     Tale::put_in()
         .run("a", Outcome::Done)
-        .stored(Phase::Dead, counters)
+        .stored(JobState::Dead, counters)
         .must_be_flagged_as(&["forgotten ends"]);
 }
 
@@ -147,13 +147,13 @@ fn a_kill_that_was_not_counted_is_found() {
 #[test]
 fn a_job_that_crashed_more_often_than_allowed_is_found() {
     let counters = Counters { attempts: 4, crashes: 4, ..Counters::default() };
-    Tale::put_in().stored(Phase::Dead, counters).must_be_flagged_as(&["over limits"]);
+    Tale::put_in().stored(JobState::Dead, counters).must_be_flagged_as(&["over limits"]);
 }
 
 #[test]
 fn a_job_that_failed_more_often_than_allowed_is_found() {
     let counters = Counters { attempts: 6, failures: 6, ..Counters::default() };
-    let tale = Tale::put_in().stored(Phase::Dead, counters);
+    let tale = Tale::put_in().stored(JobState::Dead, counters);
     let verdict = check(&tale.0, &Rules { failures_max: Some(5), ..Rules::default() });
     assert_eq!(verdict.over_limits.len(), 1, "{verdict}");
 }

@@ -13,7 +13,7 @@ use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
 use windlass_core::fairness::{Cursor, Line};
 use windlass_core::gate::{Gate, ORDERING_KEY};
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{GroupName, QueueName, TypeName};
 use windlass_core::priority::Priority;
@@ -254,18 +254,18 @@ impl Index {
         self.queue_of_mut(row.type_at).unfinished += 1;
     }
 
-    pub(crate) fn count_end(&mut self, row: &JobRow, end: &JobState) {
+    pub(crate) fn count_end(&mut self, row: &JobRow, end: &StoredState) {
         self.types[row.type_at.0].unfinished -= 1;
         self.groups.end(&row.job);
         self.queue_of_mut(row.type_at).unfinished -= 1;
         match end {
-            JobState::Succeeded { .. } => self.count(row.type_at, |totals| totals.succeeded += 1),
-            JobState::Cancelled { .. } => self.count(row.type_at, |totals| totals.cancelled += 1),
-            JobState::Dead { .. } => {
+            StoredState::Succeeded { .. } => self.count(row.type_at, |totals| totals.succeeded += 1),
+            StoredState::Cancelled { .. } => self.count(row.type_at, |totals| totals.cancelled += 1),
+            StoredState::Dead { .. } => {
                 self.count(row.type_at, |totals| totals.dead += 1);
                 self.queue_of_mut(row.type_at).dead_letters += 1;
             }
-            JobState::Waiting { .. } | JobState::Running { .. } => {}
+            StoredState::Waiting { .. } | StoredState::Running { .. } => {}
         }
     }
 

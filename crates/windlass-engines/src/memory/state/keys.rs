@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope};
 use windlass_core::names::Key;
 use windlass_core::planted::{Bug, planted};
@@ -45,8 +45,8 @@ impl Keys {
     /// Frees the key of a job that ended, unless it is held for longer.
     pub(crate) fn after_end(&mut self, row: &JobRow, now: Timestamp) {
         match &row.stage {
-            Stage::Ended(JobState::Dead { .. }) if planted(Bug::KeyNotFreedByDeath) => {}
-            Stage::Ended(JobState::Dead { .. }) => self.free_unless_held(row, HolderStage::Dead, now),
+            Stage::Ended(StoredState::Dead { .. }) if planted(Bug::KeyNotFreedByDeath) => {}
+            Stage::Ended(StoredState::Dead { .. }) => self.free_unless_held(row, HolderStage::Dead, now),
             _ => self.free_unless_held(row, HolderStage::Ended, now),
         }
     }

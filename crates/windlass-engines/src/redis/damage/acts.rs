@@ -13,7 +13,7 @@ use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest, Result};
 use windlass_core::enqueue::EnqueueRequest;
 use windlass_core::enqueue::RequestId;
 use windlass_core::error::EngineError;
-use windlass_core::job::{Phase, Progress};
+use windlass_core::job::{JobState, Progress};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
@@ -117,7 +117,7 @@ pub(super) const ACTS: &[Act] = &[
     }),
     act("attempts", false, act!(|scenario| scenario.engine.attempts(scenario.dead))),
     act("list", false, act!(|scenario| scenario.engine.list(list_request(None)))),
-    act("list_dead", false, act!(|scenario| scenario.engine.list(list_request(Some(Phase::Dead))))),
+    act("list_dead", false, act!(|scenario| scenario.engine.list(list_request(Some(JobState::Dead))))),
     act("queues", false, act!(|scenario| scenario.engine.queues())),
     act("cancel", true, act!(|scenario| scenario.engine.cancel(scenario.waiting, "enough"))),
     act(
@@ -328,8 +328,8 @@ async fn resume(scenario: &Scenario) -> Result<()> {
     scenario.engine.resume(&queue()).await.map(drop)
 }
 
-fn list_request(phase: Option<Phase>) -> ListRequest {
-    ListRequest { phase, limit: 10, ..ListRequest::default() }
+fn list_request(job_state: Option<JobState>) -> ListRequest {
+    ListRequest { job_state, limit: 10, ..ListRequest::default() }
 }
 
 async fn save_breaker(scenario: &Scenario) -> Result<()> {

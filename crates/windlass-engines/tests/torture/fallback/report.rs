@@ -8,7 +8,7 @@ use windlass_conformance::history::{Entry, Event, History, Uid, Verdict, dump};
 use windlass_core::admin::StoredJob;
 use windlass_core::engine::Engine;
 use windlass_core::fallback::Side;
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, StoredState};
 use windlass_core::spool::moved_as;
 
 /// The faults and observations of a run.
@@ -61,7 +61,7 @@ impl Moves {
 
 fn moved(record: &StoredJob) -> Option<JobId> {
     match &record.state {
-        JobState::Cancelled { why, .. } => moved_as(why),
+        StoredState::Cancelled { why, .. } => moved_as(why),
         _ => None,
     }
 }
@@ -82,7 +82,7 @@ impl Report {
         let count = |is: fn(&Event) -> bool| history.entries.iter().filter(|entry| is(&entry.event)).count();
         Self {
             acknowledged: count(|event| matches!(event, Event::Acknowledged { .. })),
-            ended: count(|event| matches!(event, Event::Final { phase, .. } if phase.has_ended())),
+            ended: count(|event| matches!(event, Event::Final { job_state, .. } if job_state.has_ended())),
             ended_in_spool: count(
                 |event| matches!(event, Event::Final { job, .. } if Side::of(*job) == Side::Spool),
             ),
@@ -129,7 +129,7 @@ impl fmt::Display for Report {
 mod tests {
     use windlass_conformance::history::{Rules, check};
     use windlass_core::clock::Timestamp;
-    use windlass_core::job::{Counters, Phase};
+    use windlass_core::job::{Counters, JobState};
     use windlass_core::limits::SPOOL_IDS_FROM;
 
     use super::*;
@@ -143,8 +143,8 @@ mod tests {
         push(Event::Invoke { uid: uid.clone(), due: None });
         push(Event::Acknowledged { uid: uid.clone(), job: JobId(SPOOL_IDS_FROM + 1) });
         for number in numbers {
-            let (job, phase, counters) = (JobId(*number), Phase::Succeeded, Counters::default());
-            push(Event::Final { uid: uid.clone(), job, phase, counters });
+            let (job, job_state, counters) = (JobId(*number), JobState::Succeeded, Counters::default());
+            push(Event::Final { uid: uid.clone(), job, job_state, counters });
         }
         moves.follow(&mut history);
         check(&history, &Rules::default())

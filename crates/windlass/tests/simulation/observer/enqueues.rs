@@ -1,7 +1,7 @@
 //! The enqueued jobs, and the effects of their keys.
 
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::key::KeyScope;
 
 use super::{Moment, Observer, Seen};
@@ -37,13 +37,16 @@ impl Observer {
         let by_period = scope
             .and_then(|scope| scope.held_until(record.job.enqueued_at))
             .is_some_and(|until| until > at.store.now());
-        let holds = match record.phase() {
-            Phase::Dead => scope == Some(KeyScope::WhileLiveOrDead) || by_period,
-            phase => !phase.has_ended() || by_period,
+        let holds = match record.job_state() {
+            JobState::Dead => scope == Some(KeyScope::WhileLiveOrDead) || by_period,
+            job_state => !job_state.has_ended() || by_period,
         };
         if !holds {
-            let phase = record.phase();
-            self.broke("key not freed", format!("job {holder} is {phase}, and holds its key ({scope:?})"));
+            let job_state = record.job_state();
+            self.broke(
+                "key not freed",
+                format!("job {holder} is {job_state}, and holds its key ({scope:?})"),
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use windlass_conformance::history::Event;
 use windlass_core::claim::Fence;
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{JobId, JobState};
 use windlass_core::settle::{Settled, Settlement};
 
 use super::{Moment, Observer, is_running_by};
@@ -57,16 +57,16 @@ impl Observer {
 
     /// Records that the job is no longer held, and checks that its state is legal.
     pub(super) fn release(&mut self, id: JobId, at: &Moment<'_>) {
-        let phase = at.store.job(id).map(|record| record.phase());
+        let job_state = at.store.job(id).map(|record| record.job_state());
         let Some(seen) = self.jobs.get_mut(&id) else { return };
         seen.holder = None;
         let (twice, cancelled) = (seen.ended, seen.cancelled);
-        seen.ended |= phase.is_none_or(Phase::has_ended);
+        seen.ended |= job_state.is_none_or(JobState::has_ended);
         if twice {
-            self.broke("ended twice", format!("job {id} had ended, and was released as {phase:?}"));
+            self.broke("ended twice", format!("job {id} had ended, and was released as {job_state:?}"));
         }
-        if cancelled && phase != Some(Phase::Cancelled) {
-            self.broke("cancel ignored", format!("job {id} had to be cancelled, and is {phase:?}"));
+        if cancelled && job_state != Some(JobState::Cancelled) {
+            self.broke("cancel ignored", format!("job {id} had to be cancelled, and is {job_state:?}"));
         }
     }
 }

@@ -77,9 +77,9 @@ impl Observer {
     /// Adds the final states of all jobs in the store.
     pub(crate) fn dump(&mut self, at: &Moment<'_>) {
         for record in at.store.jobs() {
-            let (job, phase, counters) = (record.job.id, record.phase(), record.job.counters);
+            let (job, job_state, counters) = (record.job.id, record.job_state(), record.job.counters);
             let uid = self.uid(job);
-            self.note(at, Event::Final { uid, job, phase, counters });
+            self.note(at, Event::Final { uid, job, job_state, counters });
         }
     }
 
