@@ -16,12 +16,12 @@ use crate::{samples, signals};
 
 pub(crate) mod ledger;
 mod live;
-mod place;
+mod dev_store;
 mod produce;
 mod summary;
 
+use dev_store::DevStore;
 use ledger::Ledger;
-use place::DevStore;
 
 /// The flags of `windlass dev`.
 #[derive(Debug, Clone, Args)]

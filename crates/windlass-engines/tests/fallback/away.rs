@@ -18,7 +18,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::fallback::{FallbackEngine, FallbackOptions, KeysWhileAway};
 use windlass_engines::redis::Periods;
 
-use crate::place::{
+use crate::primary::{
     Primary, WAIT_MAX, declaration, job, memory, payloads, put, quick, request, spool, sqlite, status, until,
     until_away, until_replayed, why_ended,
 };
@@ -224,13 +224,13 @@ async fn a_primary_that_hangs_is_not_asked_for_counts_while_it_is_away() {
 async fn a_spool_learns_which_queues_are_paused_and_shut() {
     let primary = Primary::on_redis().await;
     primary.store.declare(declaration()).await.unwrap();
-    primary.store.pause(&crate::place::queue(), Some("repairs"), None).await.unwrap();
-    primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
+    primary.store.pause(&crate::primary::queue(), Some("repairs"), None).await.unwrap();
+    primary.store.set_shut(&crate::primary::queue(), true).await.unwrap();
     let spool = memory();
     let engine = primary.with(std::sync::Arc::clone(&spool), quick()).await;
     let learned = spool.queues().await.unwrap().remove(0);
     assert_eq!((learned.pause.unwrap().reason.as_deref(), learned.shut), (Some("repairs"), true));
-    engine.resume(&crate::place::queue()).await.unwrap();
+    engine.resume(&crate::primary::queue()).await.unwrap();
     assert_eq!(
         spool.queues().await.unwrap()[0].pause,
         None,

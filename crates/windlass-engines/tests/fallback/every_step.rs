@@ -19,7 +19,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions, KeysWhileAway};
 use windlass_engines::memory::MemoryEngine;
 
-use crate::place::{card, claim_request, declaration, job, quick, request, until};
+use crate::primary::{card, claim_request, declaration, job, quick, request, until};
 use crate::shaky::{FAULTS, Fault, Life, Seen};
 
 /// An upper limit for the steps of one life; no life in these tests has more.

@@ -12,7 +12,7 @@ use windlass_engines::fallback::FallbackEngine;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 use windlass_servers::small_disk::SmallDisk;
 
-use crate::place::{
+use crate::primary::{
     Primary, declaration, job, payloads, put, queue, quick, request, spool, status, until, until_away,
     until_replayed,
 };

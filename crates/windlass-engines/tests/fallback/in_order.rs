@@ -13,7 +13,7 @@ use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use crate::place::{declaration, job, memory, payloads, quick, request, sqlite, until, until_replayed};
+use crate::primary::{declaration, job, memory, payloads, quick, request, sqlite, until, until_replayed};
 use crate::shaky::{Fault, Life, Seen};
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -9,7 +9,7 @@ use windlass_engines::fallback::{Connect, FallbackEngine};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_servers::redis::{Options, Server};
 
-use crate::place::{
+use crate::primary::{
     declaration, job, memory, payloads, put, quick, spool, status, until_away, until_replayed,
 };
 

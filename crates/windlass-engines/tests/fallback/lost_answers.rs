@@ -12,7 +12,7 @@ use windlass_core::names::Key;
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 
-use crate::place::{
+use crate::primary::{
     Primary, declaration, job, memory, payloads, put, quick, request, status, until, until_away,
     until_replayed, why_ended,
 };
@@ -94,8 +94,8 @@ async fn what_the_primary_may_have_is_replayed_before_what_was_enqueued_after_it
         let primary = Primary::on_redis().await;
         let folder = tempfile::tempdir().unwrap();
         // No process adopts a batch within this test.
-        let options = FallbackOptions { adopt_after: Duration::from_secs(3_600), ..crate::place::quick() };
-        let engine = primary.with(crate::place::sqlite(folder.path()), options).await;
+        let options = FallbackOptions { adopt_after: Duration::from_secs(3_600), ..crate::primary::quick() };
+        let engine = primary.with(crate::primary::sqlite(folder.path()), options).await;
         put(&engine, job(0)).await;
         primary.proxy.swallow_answers(had_it);
         primary.proxy.freeze(!had_it);
@@ -116,8 +116,8 @@ async fn what_the_primary_may_have_is_replayed_before_what_was_enqueued_after_it
 #[tokio::test]
 async fn a_repeat_of_what_could_not_be_kept_is_not_run_from_the_spool_either() {
     let primary = Primary::on_redis().await;
-    let options = FallbackOptions { spool_max: 0, ..crate::place::quick() };
-    let engine = primary.with(crate::place::memory(), options).await;
+    let options = FallbackOptions { spool_max: 0, ..crate::primary::quick() };
+    let engine = primary.with(crate::primary::memory(), options).await;
     put(&engine, job(0)).await;
     primary.proxy.swallow_answers(true);
     let request = request(vec![job(1)]);

@@ -4,7 +4,7 @@
 
 #[path = "../workers/words.rs"]
 mod words;
-mod place;
+mod primary;
 mod away;
 mod locked_out;
 mod replaying;

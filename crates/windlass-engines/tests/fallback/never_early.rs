@@ -11,7 +11,7 @@ use windlass_core::spool::Spool;
 use windlass_engines::fallback::{Connect, FallbackEngine};
 use windlass_engines::memory::MemoryEngine;
 
-use crate::place::{
+use crate::primary::{
     Primary, declaration, job, memory, quick, request, spool, until, until_away, until_replayed, waiting,
 };
 use crate::shaky::{Latency, Life, Seen};

@@ -15,7 +15,7 @@ use windlass_core::spool::{BatchMost, Following, LeftOut, Spool};
 use windlass_engines::memory::MemoryEngine;
 
 use crate::locked_out::tell;
-use crate::place::{
+use crate::primary::{
     Primary, declaration, job, memory, payloads, queue, quick, request, spool, sqlite, status, until,
     until_away, until_replayed, why_ended,
 };
@@ -108,7 +108,7 @@ async fn a_type_of_the_primary_that_cannot_be_read_keeps_no_process_from_it() {
     engine.declare(declaration()).await.unwrap();
     spool(&engine, job(1)).await;
     let url = windlass_servers::shared::redis_url().unwrap();
-    let (types, kind) = (format!("{{{}}}:types", primary.namespace), crate::place::kind().to_string());
+    let (types, kind) = (format!("{{{}}}:types", primary.namespace), crate::primary::kind().to_string());
     let stored: String = tell(&url, &["HGET", &types, &kind]);
     let number = stored.split(' ').next().expect("the number of the type comes first");
     tell::<i64>(&url, &["HSET", &types, &kind, &format!("{number} {{")]);
@@ -133,7 +133,7 @@ async fn a_declaration_that_the_primary_refuses_is_not_made_at_all() {
     let elsewhere = QueueName::parse("elsewhere").unwrap();
     let moved = Declaration {
         queues: vec![QueueSpec::new(elsewhere.clone())],
-        types: vec![TypeSpec::new(crate::place::kind(), elsewhere)],
+        types: vec![TypeSpec::new(crate::primary::kind(), elsewhere)],
     };
     engine.declare(moved).await.unwrap_err();
     let beside = engine.spool().expect("the engine has a spool").types().await.unwrap();

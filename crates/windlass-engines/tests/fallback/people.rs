@@ -3,7 +3,7 @@
 use windlass_core::admin::CancelAnswer;
 use windlass_core::engine::Admin;
 
-use crate::place::{Primary, job, put, spool, until_away, until_replayed};
+use crate::primary::{Primary, job, put, spool, until_away, until_replayed};
 
 #[tokio::test]
 async fn a_job_in_the_spool_can_be_cancelled_and_stays_so() {
@@ -15,7 +15,7 @@ async fn a_job_in_the_spool_can_be_cancelled_and_stays_so() {
     assert_eq!(engine.cancel(id, "enough").await.unwrap(), CancelAnswer::Cancelled);
     primary.come_back();
     until_replayed(&engine).await;
-    assert_eq!(crate::place::payloads(&*primary.store).await.len(), 0);
+    assert_eq!(crate::primary::payloads(&*primary.store).await.len(), 0);
 }
 
 #[tokio::test]
@@ -26,5 +26,5 @@ async fn what_is_asked_of_a_primary_that_is_away_fails_and_says_why() {
     primary.go();
     until_away(&engine).await;
     assert!(engine.job(id).await.unwrap_err().is_passing());
-    assert!(engine.pause(&crate::place::queue(), None, None).await.unwrap_err().is_passing());
+    assert!(engine.pause(&crate::primary::queue(), None, None).await.unwrap_err().is_passing());
 }

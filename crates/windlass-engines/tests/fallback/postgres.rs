@@ -11,7 +11,7 @@ use windlass_engines::fallback::{Connect, FallbackOptions, KeysWhileAway};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use crate::place::{
+use crate::primary::{
     Primary, job, memory, payloads, put, quick, request, spool, sqlite, status, until, until_away,
     until_replayed,
 };

@@ -22,7 +22,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use crate::place::{
+use crate::primary::{
     Primary, declaration, job, payloads, quick, spool, sqlite, status, until, until_away, until_replayed,
     waiting, why_ended,
 };
@@ -106,7 +106,7 @@ async fn a_spool_on_disk_outlives_its_process_and_is_replayed_by_the_next() {
 /// leaves it.
 async fn half_moved(spool: &dyn Spool) -> (EnqueueRequest, Vec<JobId>) {
     spool.declare(declaration()).await.unwrap();
-    let answers = spool.enqueue(crate::place::request((0..3).map(job).collect())).await.unwrap();
+    let answers = spool.enqueue(crate::primary::request((0..3).map(job).collect())).await.unwrap();
     let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
     let request = RequestId::from_random(fastrand::u128(..));
     let staged = spool
@@ -178,7 +178,7 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
 #[tokio::test]
 async fn what_leaves_can_be_neither_cancelled_nor_purged_nor_changed_and_does_not_expire() {
     let folder = tempfile::tempdir().unwrap();
-    for spool in [crate::place::memory(), sqlite(folder.path())] {
+    for spool in [crate::primary::memory(), sqlite(folder.path())] {
         let (_, ids) = half_moved(&*spool).await;
         for refused in [
             spool.cancel(ids[0], "enough").await.map(drop),
@@ -187,7 +187,11 @@ async fn what_leaves_can_be_neither_cancelled_nor_purged_nor_changed_and_does_no
         ] {
             assert!(refused.unwrap_err().to_string().contains("is being moved to another store"));
         }
-        assert_eq!(spool.purge(&crate::place::queue(), 100).await.unwrap().changed, 1, "only the third job");
+        assert_eq!(
+            spool.purge(&crate::primary::queue(), 100).await.unwrap().changed,
+            1,
+            "only the third job"
+        );
         assert_eq!(spool.queues().await.unwrap()[0].counts.parked, 2);
     }
 }
@@ -201,7 +205,7 @@ async fn a_job_that_leaves_does_not_expire_on_its_way() {
     for spool in [on_clock(&clock), on_disk] {
         spool.declare(declaration()).await.unwrap();
         let short = NewJob { expires: Some(When::In(Duration::from_secs(1))), ..job(1) };
-        spool.enqueue(crate::place::request(vec![short])).await.unwrap();
+        spool.enqueue(crate::primary::request(vec![short])).await.unwrap();
         let request = RequestId::from_random(fastrand::u128(..));
         spool
             .stage(request, BatchMost { jobs: 9, bytes: 9 }, &LeftOut::default(), &Following::default())
@@ -273,24 +277,24 @@ async fn jobs_that_the_primary_refuses_stay_in_the_spool_keep_no_others_and_are_
     until_away(&engine).await;
     let refused = spool(&engine, job(1)).await;
     spool(&engine, NewJob::new(kind, Payload::parse("2").unwrap())).await;
-    primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
+    primary.store.set_shut(&crate::primary::queue(), true).await.unwrap();
     primary.come_back();
     until(&engine, "the other job is replayed", async || payloads(&*primary.store).await == [2]).await;
     assert_eq!(status(&engine).await.spool_size, 1);
-    primary.store.set_shut(&crate::place::queue(), false).await.unwrap();
+    primary.store.set_shut(&crate::primary::queue(), false).await.unwrap();
     until_replayed(&engine).await;
     assert!(why_ended(&engine, refused).await.starts_with("moved to redis as job "));
 }
 
 #[tokio::test]
 async fn what_was_tried_in_the_spool_stays_there() {
-    let spool = crate::place::memory();
+    let spool = crate::primary::memory();
     spool.declare(declaration()).await.unwrap();
-    spool.enqueue(crate::place::request(vec![job(1)])).await.unwrap();
+    spool.enqueue(crate::primary::request(vec![job(1)])).await.unwrap();
     let worker = WorkerId::from_random(7);
-    spool.register(crate::place::card(worker)).await.unwrap();
+    spool.register(crate::primary::card(worker)).await.unwrap();
     let most = BatchMost { jobs: 10, bytes: 1_000 };
-    spool.claim(crate::place::claim_request(worker, 1)).await.unwrap();
+    spool.claim(crate::primary::claim_request(worker, 1)).await.unwrap();
     assert_eq!(
         spool
             .stage(RequestId::from_random(1), most, &LeftOut::default(), &Following::default())
@@ -313,18 +317,18 @@ async fn what_was_tried_in_the_spool_stays_there() {
 #[tokio::test]
 async fn a_batch_holds_no_more_than_it_may_and_no_jobs_of_types_that_were_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for spool in [crate::place::memory(), sqlite(folder.path())] {
+    for spool in [crate::primary::memory(), sqlite(folder.path())] {
         spool.declare(declaration()).await.unwrap();
         let jobs =
-            (0..5).map(|_| NewJob::new(crate::place::kind(), Payload::parse("\"0123456789\"").unwrap()));
-        spool.enqueue(crate::place::request(jobs.collect())).await.unwrap();
+            (0..5).map(|_| NewJob::new(crate::primary::kind(), Payload::parse("\"0123456789\"").unwrap()));
+        spool.enqueue(crate::primary::request(jobs.collect())).await.unwrap();
         let aside = async |request, most, types: &[TypeName]| {
             let but = &LeftOut { types: types.iter().cloned().collect(), jobs: Vec::new() };
             let staged =
                 spool.stage(RequestId::from_random(request), most, but, &Following::default()).await.unwrap();
             staged.map_or(0, |staged| staged.ids.len())
         };
-        assert_eq!(aside(1, BatchMost { jobs: 9, bytes: 99 }, &[crate::place::kind()]).await, 0);
+        assert_eq!(aside(1, BatchMost { jobs: 9, bytes: 99 }, &[crate::primary::kind()]).await, 0);
         assert_eq!(aside(2, BatchMost { jobs: 9, bytes: 15 }, &[]).await, 2, "the second exceeds the limit");
         assert_eq!(aside(3, BatchMost { jobs: 2, bytes: 99 }, &[]).await, 2);
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use windlass_conformance::harness::{Fixture, Harness};
 use windlass_core::clock::ManualClock;
 
-use super::place::TestStore;
 use super::schemas::Schema;
+use super::test_store::TestStore;
 use super::through_sql::ThroughSql;
 
 /// Runs the behaviours of some modules, one test each. The other modules do not concern enqueues; each is

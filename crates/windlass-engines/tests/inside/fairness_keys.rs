@@ -8,7 +8,7 @@ use windlass_core::job::JobId;
 use windlass_core::names::FairnessKey;
 use windlass_engines::postgres::enqueue_in;
 
-use super::place::{TestStore, claim, work};
+use super::test_store::{TestStore, claim, work};
 
 /// The longest wait, sufficient for a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(60);

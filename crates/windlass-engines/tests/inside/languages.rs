@@ -7,7 +7,7 @@ use windlass_core::engine::Admin;
 use windlass_core::job::{JobId, JobState};
 use windlass_servers::{postgres, python};
 
-use super::place::{TestStore, claim, status};
+use super::test_store::{TestStore, claim, status};
 
 #[tokio::test]
 async fn psql_puts_a_job_in_and_ends_one() {

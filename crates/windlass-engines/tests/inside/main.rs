@@ -3,7 +3,7 @@
 #![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
-mod place;
+mod test_store;
 mod through_sql;
 #[path = "../schemas/mod.rs"]
 mod schemas;

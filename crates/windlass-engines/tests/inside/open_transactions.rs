@@ -17,7 +17,7 @@ use windlass_core::settle::Settled;
 use windlass_engines::postgres::PostgresEngine;
 use windlass_engines::postgres::tokio_postgres::Client;
 
-use super::place::{TestStore, WORKER, bits, claim, done, enqueue, keyed, stored, succeed};
+use super::test_store::{TestStore, WORKER, bits, claim, done, enqueue, keyed, stored, succeed};
 
 /// Long enough for a busy machine, and shorter than any lock timeout here: a call that answers within it
 /// did not wait for a lock.
@@ -167,7 +167,7 @@ async fn a_job_that_a_transaction_replaces_is_claimed_after_its_commit_and_holds
     engine.enqueue_in(&tx, vec![replacing("a", "new")]).await.unwrap();
     let claimed = at_once(claim(&engine, 10)).await;
     assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [ids[1]]);
-    at_once(engine.purge(&super::place::queue("main"), 10)).await.unwrap();
+    at_once(engine.purge(&super::test_store::queue("main"), 10)).await.unwrap();
     at_once(engine.sweep(10)).await.unwrap();
     tx.commit().await.unwrap();
     let claimed = claim(&engine, 10).await.remove(0);
@@ -182,7 +182,7 @@ async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
         place.ready().await.retire(WORKER).await.unwrap();
         place.open_with_clock(clock.clone()).await
     };
-    engine.register(super::place::card(WORKER)).await.unwrap();
+    engine.register(super::test_store::card(WORKER)).await.unwrap();
     let jobs = running(&engine, &["a", "b"]).await;
     let mut caller = place.connect().await;
     let tx = caller.transaction().await.unwrap();

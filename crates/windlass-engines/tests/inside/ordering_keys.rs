@@ -12,7 +12,7 @@ use windlass_core::settle::Settled;
 use windlass_engines::postgres::tokio_postgres::{Client, IsolationLevel};
 use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
-use super::place::{TestStore, claim, enqueue, kind, queue, stored, succeed, work};
+use super::test_store::{TestStore, claim, enqueue, kind, queue, stored, succeed, work};
 
 /// The longest wait, sufficient for a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(60);

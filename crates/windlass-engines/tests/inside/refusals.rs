@@ -15,7 +15,7 @@ use windlass_core::stored::unknown_field;
 use windlass_engines::postgres::tokio_postgres::Client;
 use windlass_engines::postgres::tokio_postgres::error::DbError;
 
-use super::place::{TestStore, enqueue, kind, queue, status, work};
+use super::test_store::{TestStore, enqueue, kind, queue, status, work};
 
 /// Returns the error that a call of `enqueue` raises.
 async fn raised(place: &TestStore, client: &Client, text: &str) -> DbError {

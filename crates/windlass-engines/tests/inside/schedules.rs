@@ -16,7 +16,7 @@ use windlass_core::schedules::{
 };
 use windlass_engines::postgres::PostgresEngine;
 
-use super::place::{TestStore, WORKER, card, claim, kind};
+use super::test_store::{TestStore, WORKER, card, claim, kind};
 
 /// Long enough for a busy machine, and much shorter than any lock timeout here.
 const AT_ONCE: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use windlass_core::retry::{Delay, RetryPolicy, Tier};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_engines::postgres::tokio_postgres::Client;
 
-use super::place::{TestStore, claim, keyed, kind, queue, status, succeed};
+use super::test_store::{TestStore, claim, keyed, kind, queue, status, succeed};
 
 /// Returns the job id that a call of `enqueue` returns.
 async fn call(place: &TestStore, client: &Client, text: &str) -> JobId {
@@ -165,8 +165,8 @@ async fn the_receipt_of_an_engine_is_read_by_the_function() {
     let place = TestStore::new();
     let engine = place.ready().await;
     let client = place.connect().await;
-    let wrong = windlass_core::enqueue::NewJob { job_type: kind("nope"), ..super::place::work() };
-    let jobs = vec![super::place::work(), wrong, super::place::work()];
+    let wrong = windlass_core::enqueue::NewJob { job_type: kind("nope"), ..super::test_store::work() };
+    let jobs = vec![super::test_store::work(), wrong, super::test_store::work()];
     let request = RequestId::from_random(3);
     engine.enqueue(windlass_core::enqueue::EnqueueRequest { request, jobs }).await.unwrap();
     let text = "SELECT string_agg(answer || ':' || coalesce(id::text, code), ' ' ORDER BY position)
@@ -218,7 +218,7 @@ async fn every_retry_policy_survives_and_sets_the_number_of_tries() {
     ];
     for policy in policies {
         let tx = client.transaction().await.unwrap();
-        let new = windlass_core::enqueue::NewJob { retry: Some(policy.clone()), ..super::place::work() };
+        let new = windlass_core::enqueue::NewJob { retry: Some(policy.clone()), ..super::test_store::work() };
         let answer = engine.enqueue_in(&tx, vec![new]).await.unwrap().remove(0);
         tx.commit().await.unwrap();
         let id = answer.job().unwrap_or_else(|why| panic!("{policy:?}: {why}"));

@@ -12,7 +12,7 @@ use windlass_engines::postgres::sqlx::postgres::PgConnectOptions;
 use windlass_engines::postgres::sqlx::{self, AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row};
 use windlass_engines::postgres::with_sqlx::{complete_in, enqueue_in, enqueue_request_in};
 
-use super::place::{TestStore, bits, claim, enqueue, keyed, kind, status, stored, work};
+use super::test_store::{TestStore, bits, claim, enqueue, keyed, kind, status, stored, work};
 
 /// Opens a connection of the application, with a table of its own.
 async fn with_table(place: &TestStore) -> PgConnection {

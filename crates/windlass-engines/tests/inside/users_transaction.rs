@@ -24,7 +24,7 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::tokio_postgres::Client;
 use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
-use super::place::{
+use super::test_store::{
     TestStore, WORKER, bits, claim, enqueue, keyed, kind, queue, status, stored, succeed, work,
 };
 

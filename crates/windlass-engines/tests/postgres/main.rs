@@ -26,7 +26,7 @@ mod traces;
 mod going_on;
 mod gates;
 mod claims;
-mod looks;
+mod scans;
 mod failover;
 mod leases;
 mod fairness_keys;

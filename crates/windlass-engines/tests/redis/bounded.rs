@@ -18,7 +18,7 @@ use windlass_core::priority::Priority;
 use windlass_core::worker::{Heartbeat, Liveness, WorkerCard, WorkerId};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{TestStore, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
+use crate::test_store::{TestStore, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
 use crate::words;
 
 /// The number of jobs that one worker holds.
@@ -238,7 +238,7 @@ async fn what_waited_for_a_handler_is_let_through_step_by_step() {
     let url = server.url();
     let place = TestStore::on(server.url());
     let engine = place.open_with(place.options()).await;
-    engine.declare(crate::place::declaration()).await.unwrap();
+    engine.declare(crate::test_store::declaration()).await.unwrap();
     let other = WorkerCard { types: vec![TypeName::parse("other").unwrap()], ..card(SECOND) };
     engine.register(other).await.unwrap();
     for _ in 0..WAITING / 1_000 {

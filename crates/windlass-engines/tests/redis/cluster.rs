@@ -11,7 +11,7 @@ use windlass_core::worker::WorkerId;
 use windlass_engines::redis::{Grade, RedisEngine, RedisOptions};
 use windlass_servers::redis::Server;
 
-use crate::place::{
+use crate::test_store::{
     TestStore, ask, card, claim, claim_request, claimed, declaration, enqueue, request, server, success,
 };
 use crate::waking::until_listening;

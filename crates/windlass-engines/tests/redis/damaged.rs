@@ -19,7 +19,7 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{
+use crate::test_store::{
     TestStore, WORKER, ask, card, claim, claim_request, claimed, declaration, enqueue, kind, queue, request,
     success,
 };

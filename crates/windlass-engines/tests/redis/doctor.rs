@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use windlass_core::engine::Admin;
 use windlass_engines::redis::{Finding, Grade, RedisEngine, RedisOptions};
 
-use crate::place::{TestStore, ask, enqueue, generation, server};
+use crate::test_store::{TestStore, ask, enqueue, generation, server};
 
 /// This version has users and cannot report their rights; earlier versions have none, and later ones report
 /// them.

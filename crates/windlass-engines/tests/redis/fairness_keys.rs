@@ -15,7 +15,7 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{TestStore, ask, claim, kind, queue, success};
+use crate::test_store::{TestStore, ask, claim, kind, queue, success};
 use crate::words;
 
 fn of(fairness_key: &str) -> NewJob {

@@ -5,7 +5,7 @@ use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 use windlass_servers::redis::Server;
 
-use crate::place::{TestStore, ask, claim, enqueue, generation, request, server, success};
+use crate::test_store::{TestStore, ask, claim, enqueue, generation, request, server, success};
 
 /// From this version on, a script may continue while memory is full.
 const GOES_ON_FROM: u32 = 7;

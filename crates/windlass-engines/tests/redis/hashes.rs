@@ -13,7 +13,7 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{TestStore, ask, claim, enqueue, kind, queue, request, success};
+use crate::test_store::{TestStore, ask, claim, enqueue, kind, queue, request, success};
 
 const LONG_AFTER: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 

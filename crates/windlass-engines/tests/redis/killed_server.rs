@@ -3,14 +3,14 @@
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::job::JobState;
 
-use crate::place::{TestStore, claim_request, claimed, once_it_is_back, request, server};
+use crate::test_store::{TestStore, claim_request, claimed, once_it_is_back, request, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
     let mut server = server(&[("appendfsync", "always")]);
     let place = TestStore::on(server.url());
     let engine = place.ready().await;
-    let ids = crate::place::enqueue(&engine, 3).await;
+    let ids = crate::test_store::enqueue(&engine, 3).await;
     tokio::task::block_in_place(|| server.kill().unwrap());
     let error = engine.enqueue(request(1)).await.unwrap_err();
     assert!(error.is_passing(), "{error:?}");

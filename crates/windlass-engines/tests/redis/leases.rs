@@ -14,7 +14,7 @@ use windlass_core::lease::{
 use windlass_core::names::DutyName;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{TestStore, WORKER, ask, server};
+use crate::test_store::{TestStore, WORKER, ask, server};
 use crate::words::bits;
 
 /// The longest wait, sufficient for a busy machine.

@@ -7,7 +7,7 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::redis::RedisEngine;
 
-use crate::place::{TestStore, ask, claim, enqueue, kind};
+use crate::test_store::{TestStore, ask, claim, enqueue, kind};
 
 async fn bury(engine: &RedisEngine, count: usize) -> Vec<JobId> {
     enqueue(engine, count).await;

@@ -7,7 +7,7 @@ use windlass_core::error::EngineError;
 use windlass_engines::redis::RedisEngine;
 use windlass_servers::redis::Server;
 
-use crate::place::{TestStore, WAIT_MAX, ask, claim, enqueue, server};
+use crate::test_store::{TestStore, WAIT_MAX, ask, claim, enqueue, server};
 use crate::waking::until_listening;
 
 /// Starts a server that requires a password.

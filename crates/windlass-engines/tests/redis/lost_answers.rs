@@ -12,7 +12,7 @@ use windlass_core::worker::{Heartbeat, Liveness};
 use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
-use crate::place::{
+use crate::test_store::{
     TestStore, WAIT_MAX, WORKER, ask, claim, claim_request, claimed, enqueue, once_it_is_back, request,
     server, success,
 };

@@ -8,7 +8,7 @@
 mod words;
 #[path = "../workers/rollup_rounds.rs"]
 mod rollup_rounds;
-mod place;
+mod test_store;
 mod alerts;
 mod opening;
 mod login;

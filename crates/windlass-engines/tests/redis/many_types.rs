@@ -17,7 +17,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::RedisEngine;
 
-use crate::place::{TestStore, WORKER, card, claim_request, claimed, queue};
+use crate::test_store::{TestStore, WORKER, card, claim_request, claimed, queue};
 use crate::words;
 
 const TYPES: usize = 1_500;

@@ -9,7 +9,7 @@ use windlass_core::names::{FairnessKey, Key, OrderingKey};
 use windlass_core::payload::Payload;
 use windlass_servers::redis::Server;
 
-use crate::place::{TestStore, ask, claim, kind, server, success};
+use crate::test_store::{TestStore, ask, claim, kind, server, success};
 
 /// The sizes of payloads, and the number of jobs with each: enough that memory that belongs to no single
 /// job does not matter.

@@ -4,7 +4,7 @@ use windlass_core::engine::{Admin, Durability, Engine};
 use windlass_core::error::EngineError;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{TestStore, ask, claim, enqueue, once_it_is_back, server};
+use crate::test_store::{TestStore, ask, claim, enqueue, once_it_is_back, server};
 
 async fn refusal(place: &TestStore, options: RedisOptions) -> EngineError {
     RedisEngine::connect(&place.url, options).await.expect_err("the store is refused")

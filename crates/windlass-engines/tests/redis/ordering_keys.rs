@@ -7,7 +7,7 @@ use windlass_core::names::OrderingKey;
 use windlass_core::payload::Payload;
 use windlass_engines::redis::RedisEngine;
 
-use crate::place::{TestStore, ask, claim, kind, queue, success};
+use crate::test_store::{TestStore, ask, claim, kind, queue, success};
 use crate::words;
 
 const GATE: &str = "ordering_key:work:a";

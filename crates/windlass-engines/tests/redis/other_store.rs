@@ -19,7 +19,7 @@ use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
 use crate::alerts;
-use crate::place::{
+use crate::test_store::{
     TestStore, WAIT_MAX, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
     request, server, success,
 };

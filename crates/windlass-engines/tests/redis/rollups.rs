@@ -7,8 +7,8 @@ use windlass_core::rollups::{
     Histogram, Minute, Rollup, RollupChange, RollupKey, RollupOutcome, Rollups, Tally,
 };
 
-use crate::place::{TestStore, ask, enqueue, server};
 use crate::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
+use crate::test_store::{TestStore, ask, enqueue, server};
 use crate::words::{kind, queue};
 
 /// The memory that each further type of a minute may take, and the first type with the minute itself.

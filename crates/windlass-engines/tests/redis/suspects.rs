@@ -14,7 +14,7 @@ use windlass_core::priority::Priority;
 use windlass_core::worker::WorkerId;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{TestStore, WORKER, card, claim, claim_request, claimed, enqueue, kind, request};
+use crate::test_store::{TestStore, WORKER, card, claim, claim_request, claimed, enqueue, kind, request};
 
 /// The number of suspects that a claim reads.
 const READ_BY_A_CLAIM: usize = 500;

@@ -5,7 +5,7 @@ use windlass_core::error::EngineError;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_servers::redis::{Options, Server};
 
-use crate::place::{TestStore, claim, enqueue};
+use crate::test_store::{TestStore, claim, enqueue};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_tls_is_reached_if_its_authority_is_known() {

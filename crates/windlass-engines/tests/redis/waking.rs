@@ -16,7 +16,9 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
 use windlass_servers::proxy::Proxy;
 
-use crate::place::{TestStore, ask, card, claim_request, claimed, enqueue, kind, queue, request, server};
+use crate::test_store::{
+    TestStore, ask, card, claim_request, claimed, enqueue, kind, queue, request, server,
+};
 use crate::words;
 
 /// The longest wait of a test.

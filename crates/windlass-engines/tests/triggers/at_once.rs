@@ -10,7 +10,7 @@ use windlass_core::names::GroupName;
 use windlass_core::triggers::Watched;
 use windlass_core::worker::WorkerId;
 
-use crate::place::{
+use crate::test_store::{
     Store, claim_one, clock, evaluate, evaluate_all, hook_jobs, put, register, set_up, succeed,
 };
 use crate::words::{kind, queue};

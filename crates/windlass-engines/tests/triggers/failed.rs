@@ -11,7 +11,7 @@ use windlass_core::triggers::{Watched, WhichTriggers};
 use windlass_engines::postgres::tokio_postgres::{self, NoTls};
 use windlass_engines::sqlite::rusqlite;
 
-use crate::place::{Store, claim_one, clock, evaluate, hook_jobs, put, register, set_up_with, succeed};
+use crate::test_store::{Store, claim_one, clock, evaluate, hook_jobs, put, register, set_up_with, succeed};
 use crate::words::{kind, queue};
 
 async fn check(

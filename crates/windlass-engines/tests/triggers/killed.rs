@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::triggers::Watched;
 
-use crate::place::{Store, claim_one, clock, evaluate_all, hook_jobs, put, register, set_up, succeed};
+use crate::test_store::{Store, claim_one, clock, evaluate_all, hook_jobs, put, register, set_up, succeed};
 use crate::words::queue;
 
 /// The environment variable by which the process knows its store.

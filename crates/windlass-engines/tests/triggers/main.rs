@@ -5,7 +5,7 @@
 
 #[path = "../workers/words.rs"]
 mod words;
-mod place;
+mod test_store;
 mod at_once;
 mod killed;
 mod users_transaction;

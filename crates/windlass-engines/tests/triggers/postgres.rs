@@ -8,7 +8,7 @@ use windlass_core::triggers::acts::declare;
 use windlass_core::triggers::{CompletionTrigger, TriggerChanged, Watched, WhichTriggers};
 use windlass_engines::postgres::tokio_postgres::{self, Client, NoTls};
 
-use crate::place::{Store, claim_one, clock, evaluate_all, put, register, set_up, succeed};
+use crate::test_store::{Store, claim_one, clock, evaluate_all, put, register, set_up, succeed};
 
 /// Opens a connection of our own to the store, and returns its schema.
 async fn beside(store: &Store) -> (Client, String) {

@@ -13,7 +13,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::triggers::acts::{declare, fire};
 use windlass_core::triggers::{CompletionTrigger, TriggerFired, Watched, WhichTriggers};
 
-use crate::place::{Store, claim_one, clock, evaluate_all, put, register, succeed};
+use crate::test_store::{Store, claim_one, clock, evaluate_all, put, register, succeed};
 use crate::words::{declaration, kind, queue, request};
 
 /// More hooks than are read one by one.

@@ -4,7 +4,7 @@ use windlass_core::names::GroupName;
 use windlass_core::triggers::Watched;
 use windlass_engines::postgres::tokio_postgres::{self, NoTls};
 
-use crate::place::{Store, claim_one, clock, evaluate_all, put, register, set_up};
+use crate::test_store::{Store, claim_one, clock, evaluate_all, put, register, set_up};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_completed_in_sql_holds_the_trigger_until_the_commit_and_then_marks_it() {
@@ -46,11 +46,11 @@ async fn a_job_put_in_by_an_open_transaction_does_not_hold_the_trigger_and_its_o
     let open = client.transaction().await.unwrap();
     let enqueue = format!("SELECT {schema}.enqueue('work', job_group => 'import 7', run_at => '2027-01-01')");
     open.query_one(&enqueue, &[]).await.unwrap();
-    crate::place::succeed(&engine, claimed).await;
+    crate::test_store::succeed(&engine, claimed).await;
     assert_eq!(evaluate_all(&engine, &clock).await, 1, "no session sees an uncommitted end");
     open.commit().await.unwrap();
     let claimed = claim_one(&engine, worker).await;
-    crate::place::succeed(&engine, claimed).await;
+    crate::test_store::succeed(&engine, claimed).await;
     assert_eq!(evaluate_all(&engine, &clock).await, 1);
     assert_eq!(engine.info().name, "postgres");
 }

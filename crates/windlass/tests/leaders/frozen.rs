@@ -3,7 +3,7 @@
 use super::at_length;
 use super::killed::{SHORT, assert_in_order};
 use super::ledger::Line;
-use super::place::TestStore;
+use super::test_store::TestStore;
 use super::workers::{Leader, PATIENCE, Workers};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use windlass::types::limits::DUTY_EXPIRY;
 
 use super::at_length;
-use super::place::TestStore;
 use super::process::work_if_asked;
+use super::test_store::TestStore;
 use super::workers::{Workers, summary};
 
 /// A short expiry of leases.

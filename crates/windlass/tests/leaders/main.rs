@@ -5,7 +5,7 @@
 //! Among all tests they run in short forms. `cargo xtask torture --scenario leases` runs the long forms,
 //! one after the other.
 
-mod place;
+mod test_store;
 mod ledger;
 mod process;
 mod workers;

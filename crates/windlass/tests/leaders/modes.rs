@@ -13,8 +13,8 @@ use windlass::{Handlers, Worker, WorkerOptions};
 
 use super::at_length;
 use super::client::Life;
-use super::place::{STATISTICS, TestStore};
 use super::process::idle;
+use super::test_store::{STATISTICS, TestStore};
 use super::traffic::STATEMENTS_A_SECOND;
 
 /// The modes in which the duties of Windlass itself can be done.

@@ -17,7 +17,7 @@ use windlass::{Handlers, JobType, Worker, WorkerOptions};
 
 use super::killed::{NEVER, SHORT};
 use super::ledger::Ledger;
-use super::place::open;
+use super::test_store::open;
 
 /// The duty of the leaders.
 pub(super) const DUTY: &str = "totals";

@@ -10,8 +10,8 @@ use windlass::types::engine::Engine;
 use windlass::types::rollups::roll_up::roll_up;
 use windlass::{Client, Handlers, Worker, WorkerOptions};
 
-use super::place::{TestStore, open};
 use super::process::{Idle, idle};
+use super::test_store::{TestStore, open};
 use super::workers::PATIENCE;
 
 /// The variable that gives a process its server.

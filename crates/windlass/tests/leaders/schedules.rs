@@ -12,8 +12,8 @@ use windlass::types::schedules::{JobTemplate, ScheduleSpec};
 use windlass::{Client, Handlers, JobType, Worker, WorkerOptions};
 
 use super::at_length;
-use super::place::{STATISTICS, TestStore, open};
 use super::process::{Idle, idle};
+use super::test_store::{STATISTICS, TestStore, open};
 use super::workers::PATIENCE;
 
 const SCHEDULES: usize = 1_000;

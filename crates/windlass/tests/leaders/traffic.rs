@@ -10,7 +10,7 @@ use windlass::types::limits::{HEARTBEAT_EVERY, WORKER_LEASE};
 
 use super::at_length;
 use super::client::{Hints, LeaseClient, Life, RequestCounts};
-use super::place::{STATISTICS, TestStore, open};
+use super::test_store::{STATISTICS, TestStore, open};
 
 /// The limit for all workers together, whatever their number.
 pub(super) const STATEMENTS_A_SECOND: f64 = 5.0;

@@ -8,8 +8,8 @@ use windlass::types::engine::Engine;
 use windlass::types::lease::StoredLease;
 
 use super::ledger::Ledger;
-use super::place::{TestStore, open};
 use super::process::{DUTY, Process};
+use super::test_store::{TestStore, open};
 
 /// The limit of all waits.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);

@@ -6,7 +6,7 @@ use windlass::types::enqueue::RequestId;
 use windlass::types::error::EngineError;
 use windlass::{Client, EnqueueError, EnqueueOutcome, Handle, JobType};
 
-use crate::place::{Primary, memory, quick, until_away};
+use crate::primary::{Primary, memory, quick, until_away};
 
 #[derive(Serialize, Deserialize)]
 struct Post;

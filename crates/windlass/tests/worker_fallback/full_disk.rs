@@ -11,7 +11,7 @@ use windlass::{Context, Handlers, JobType, State, Stopped, Worker, spec_of};
 use windlass_servers::small_disk::SmallDisk;
 
 use crate::full_store::Three;
-use crate::place::{Primary, options, status, until, until_away};
+use crate::primary::{Primary, options, status, until, until_away};
 
 const KILOBYTES: u32 = 16 * 1024;
 
@@ -88,7 +88,7 @@ async fn a_consumer_starts_while_the_disk_of_its_spool_is_full() {
     let consumer =
         Consumer::start(engine.clone(), vec![spec_of::<Note>().unwrap()], options()).await.unwrap();
     consumer.client().enqueue(Note { number: 1 }).await.unwrap();
-    let Next::Job(held) = consumer.next_within(crate::place::PATIENCE).await else {
+    let Next::Job(held) = consumer.next_within(crate::primary::PATIENCE).await else {
         panic!("expected a job")
     };
     held.succeed().await.unwrap();

@@ -11,7 +11,7 @@ use windlass::types::fallback::Side;
 use windlass::types::spool::Spool;
 use windlass::{Client, Context, EnqueueOutcome, Handlers, JobType, State, Stopped, Worker, spec_of};
 
-use crate::place::{
+use crate::primary::{
     PATIENCE, Primary, memory, options, sqlite, status, totals, until, until_away, until_back,
 };
 

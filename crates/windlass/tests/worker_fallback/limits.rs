@@ -18,7 +18,7 @@ use windlass::{
     RateLimitSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
-use crate::place::{Primary, memory, options, until, until_away, until_back};
+use crate::primary::{Primary, memory, options, until, until_away, until_back};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -6,7 +6,7 @@
 mod bench;
 #[path = "../worker/full_store.rs"]
 mod full_store;
-mod place;
+mod primary;
 mod going_on;
 mod enqueueing;
 mod full_disk;

@@ -8,7 +8,7 @@ use windlass::types::duty::DutyMode;
 use windlass::types::engine::Engine;
 use windlass::{Handlers, JobType, Worker, WorkerOptions};
 
-use crate::place::{Primary, memory, options};
+use crate::primary::{Primary, memory, options};
 
 /// A limit that no test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);

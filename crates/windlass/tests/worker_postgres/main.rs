@@ -38,7 +38,7 @@ mod held_keys;
 mod other_programs;
 mod completing;
 mod idle;
-mod looks;
+mod scans;
 mod shared_duties;
 
 /// Creates an engine for one test, in a separate schema.
