@@ -12,6 +12,7 @@ use windlass_core::key::KeyClaim;
 use windlass_core::outcome::JobError;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::{Delay, RetryPolicy};
+use windlass_core::stored::Unreadable;
 use windlass_core::worker::WorkerSighting;
 
 /// The JSON of a job.
@@ -189,13 +190,29 @@ pub(crate) struct JobInFull<'a> {
     pub(crate) attempts: Vec<AttemptView<'a>>,
 }
 
+/// The JSON of a declaration. Of one that cannot be read, only the name and the reason: its other fields
+/// might be defaults.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Declared<'a, T> {
+    Readable(&'a T),
+    Unreadable { name: String, unreadable: String },
+}
+
+impl<'a, T> Declared<'a, T> {
+    fn new(spec: &'a T, name: &impl ToString, unreadable: Option<&Unreadable>) -> Self {
+        match unreadable {
+            None => Self::Readable(spec),
+            Some(why) => Self::Unreadable { name: name.to_string(), unreadable: why.to_string() },
+        }
+    }
+}
+
 /// The JSON of a queue.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueView<'a> {
     #[serde(flatten)]
-    spec: &'a QueueSpec,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<String>,
+    spec: Declared<'a, QueueSpec>,
     paused: bool,
     pause: Option<PauseView<'a>>,
     shut: bool,
@@ -217,8 +234,7 @@ impl<'a> QueueView<'a> {
     pub(crate) fn new(status: &'a QueueStatus, now: Timestamp) -> Self {
         let pause = status.pause.as_ref().filter(|pause| pause.holds(now));
         Self {
-            spec: &status.spec,
-            unreadable: status.unreadable.as_ref().map(ToString::to_string),
+            spec: Declared::new(&status.spec, &status.spec.name, status.unreadable.as_ref()),
             paused: pause.is_some(),
             pause: pause.map(|pause| PauseView {
                 since: pause.since.into(),
@@ -277,9 +293,7 @@ impl<'a> From<&'a WorkerSighting> for WorkerView<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct TypeView<'a> {
     #[serde(flatten)]
-    spec: &'a TypeSpec,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<String>,
+    spec: Declared<'a, TypeSpec>,
     workers: u64,
     unfinished: u64,
 }
@@ -287,8 +301,7 @@ pub(crate) struct TypeView<'a> {
 impl<'a> From<&'a TypeStatus> for TypeView<'a> {
     fn from(status: &'a TypeStatus) -> Self {
         Self {
-            spec: &status.spec,
-            unreadable: status.unreadable.as_ref().map(ToString::to_string),
+            spec: Declared::new(&status.spec, &status.spec.name, status.unreadable.as_ref()),
             workers: status.workers,
             unfinished: status.unfinished,
         }

@@ -47,6 +47,46 @@ fn a_job_is_put_in_listed_shown_cancelled_and_remembered_by_another_process() {
 }
 
 #[test]
+fn a_queue_and_a_type_that_cannot_be_read_are_named_beside_the_others_and_stop_no_other_command() {
+    let dir = with_type();
+    dir.ok(&["type", "register", "u", "--queue", "low"]);
+    let file = rusqlite::Connection::open(dir.path().join("windlass.db")).unwrap();
+    let damage = "UPDATE queues SET spec = json_set(spec, '$.concurrency', 'many') WHERE name = 'high';
+         UPDATE job_types SET spec = '{' WHERE name = 't'";
+    file.execute_batch(damage).unwrap();
+    assert_eq!(dir.ok(&["job", "enqueue", "u"]).out, "1 new\n");
+    assert_eq!(dir.run(&["job", "enqueue", "t"]).code, 69);
+    for (list, show, what) in [
+        (["queue", "list"], ["queue", "show", "high"], "a wrong `concurrency`"),
+        (["type", "list"], ["type", "show", "t"], "expected job type t"),
+    ] {
+        assert!(dir.ok(&list).out.contains(&format!("unreadable: see `windlass {}`", show.join(" "))));
+        assert!(dir.ok(&show).out.contains(what));
+        let listed = dir.ok(&[list[0], list[1], "--json"]).json();
+        let named = |one: &&serde_json::Value| one["name"] == show[2];
+        let one = listed.as_array().unwrap().iter().find(named).unwrap();
+        assert!(one["unreadable"].as_str().unwrap().contains(what), "{one}");
+        assert_eq!((&one["concurrency"], &one["retry"]), (&json!(null), &json!(null)), "no defaults: {one}");
+    }
+}
+
+#[test]
+fn a_breaker_that_cannot_be_read_is_named_and_reset_and_the_others_go_on() {
+    let dir = with_type();
+    for name in ["bank", "shop"] {
+        dir.ok(&["breaker", "open", name]);
+    }
+    let file = rusqlite::Connection::open(dir.path().join("windlass.db")).unwrap();
+    file.execute_batch("UPDATE job_breakers SET state = '{' WHERE name = 'shop'").unwrap();
+    assert_eq!(dir.ok(&["breaker", "close", "bank", "--json"]).json()["state"], "closed");
+    assert_eq!(dir.run(&["breaker", "close", "shop"]).code, 69);
+    let listed = dir.ok(&["breaker", "list", "--json"]).json();
+    assert_eq!((&listed[0]["state"], &listed[1]["state"]), (&json!("closed"), &json!(null)));
+    assert!(listed[1]["why"].as_str().unwrap().contains("expected breaker shop"), "{listed}");
+    assert_eq!(dir.ok(&["breaker", "reset", "shop", "--json"]).json()["state"], "closed");
+}
+
+#[test]
 fn several_processes_at_once_with_one_key_make_one_job() {
     let dir = with_type();
     let enqueue = ["job", "enqueue", "t", "--key", "wallet:1", "--json"];

@@ -97,16 +97,20 @@ async fn list(context: &mut Context) -> Result<Code, Failure> {
 
 fn row(status: &TypeStatus) -> Vec<Cell> {
     let spec = &status.spec;
-    vec![
-        Cell::new(&spec.name),
-        Cell::new(&spec.queue),
-        Cell::new(spec.retry.name()),
-        Cell::new(show_span(spec.timeout)),
-        Cell::new(format!("{}d", spec.retention_days)),
-        Cell::new(status.workers),
-        Cell::new(status.unfinished),
-        Cell::new(status.unreadable.as_ref().map(ToString::to_string).unwrap_or_default()),
-    ]
+    let (settings, remark) = match status.unreadable {
+        None => {
+            let kept = format!("{}d", spec.retention_days);
+            ([spec.retry.name().to_owned(), show_span(spec.timeout), kept], String::new())
+        }
+        // What cannot be read might be a default.
+        Some(_) => {
+            let remark = format!("unreadable: see `windlass type show {}`", spec.name);
+            (["?"; 3].map(str::to_owned), remark)
+        }
+    };
+    let names = [spec.name.to_string(), spec.queue.to_string()];
+    let numbers = [status.workers.to_string(), status.unfinished.to_string()];
+    names.into_iter().chain(settings).chain(numbers).chain([remark]).map(Cell::new).collect()
 }
 
 async fn show(args: &TypeArgs, context: &mut Context) -> Result<Code, Failure> {
@@ -116,10 +120,13 @@ async fn show(args: &TypeArgs, context: &mut Context) -> Result<Code, Failure> {
         return Ok(Code::Ok);
     }
     let spec = &status.spec;
-    let state = status.unreadable.as_ref().map_or("registered".to_owned(), ToString::to_string);
+    if let Some(why) = &status.unreadable {
+        let pairs = [("type", spec.name.to_string()), ("unreadable", why.to_string())];
+        context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
+        return Ok(Code::Ok);
+    }
     let pairs = [
         ("type", spec.name.to_string()),
-        ("state", state),
         ("queue", spec.queue.to_string()),
         ("retry", json!(spec.retry).to_string()),
         ("timeout", show_span(spec.timeout)),

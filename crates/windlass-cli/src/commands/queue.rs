@@ -2,6 +2,7 @@
 
 mod accept;
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -153,10 +154,13 @@ pub(crate) fn table(queues: &[QueueStatus], now: Timestamp, context: &mut Contex
 
 fn row(queue: &QueueStatus, now: Timestamp) -> Vec<Cell> {
     let counts = queue.counts;
+    // What cannot be read might be a default.
+    let known =
+        |setting: &dyn Display| if queue.unreadable.is_some() { "?".to_owned() } else { setting.to_string() };
     vec![
         Cell::new(&queue.spec.name),
-        Cell::new(queue.spec.priority),
-        Cell::new(queue.spec.concurrency),
+        Cell::new(known(&queue.spec.priority)),
+        Cell::new(known(&queue.spec.concurrency)),
         Cell::new(counts.ready),
         Cell::new(counts.scheduled),
         Cell::new(counts.parked),
@@ -175,7 +179,10 @@ fn remark(queue: &QueueStatus, now: Timestamp) -> String {
         format!("paused{left}{why}")
     });
     let shut = queue.shut.then(|| "shut".to_owned());
-    let unreadable = queue.unreadable.as_ref().map(ToString::to_string);
+    let unreadable = queue
+        .unreadable
+        .as_ref()
+        .map(|_| format!("unreadable: see `windlass queue show {}`", queue.spec.name));
     printable(&[unreadable, shut, pause].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
@@ -219,6 +226,11 @@ async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> 
     let (spec, counts, totals) = (&queue.spec, queue.counts, queue.totals);
     let span = |span: Option<Duration>| span.map_or("none".to_owned(), show_span);
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
+    if let Some(why) = &queue.unreadable {
+        let pairs = [("queue", spec.name.to_string()), ("unreadable", why.to_string())];
+        context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
+        return Ok(Code::Ok);
+    }
     let state = Some(remark(&queue, now)).filter(|remark| !remark.is_empty());
     let word = |value| serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned));
     let pairs = [
