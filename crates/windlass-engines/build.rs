@@ -1,9 +1,11 @@
 //! Prepares the statements of the SQL engines. `{job}` in a statement stands for the columns that every
 //! reader of jobs reads, `{carried}` for those that a job keeps from its enqueue on; `{job j}` names them as
-//! columns of `j`. The lists stand once for each dialect, in `job_columns.txt`.
+//! columns of `j`. The lists stand once for each dialect, in `job_columns.txt`; conditions that several
+//! statements share stand in `parts.sql`.
 //!
 //! A new PostgreSQL statement needs no list either: its file is registered here.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -13,8 +15,12 @@ fn main() -> io::Result<()> {
     for dialect in ["postgres", "sqlite"] {
         let source = Path::new("src").join(dialect);
         println!("cargo::rerun-if-changed={}", source.join("sql").display());
-        println!("cargo::rerun-if-changed={}", source.join("job_columns.txt").display());
-        let columns = Columns::read(&source.join("job_columns.txt"))?;
+        for file in ["job_columns.txt", "parts.sql"] {
+            println!("cargo::rerun-if-changed={}", source.join(file).display());
+        }
+        let parts = fs::read_to_string(source.join("parts.sql")).unwrap_or_default();
+        let columns =
+            Columns { parts: read_parts(&parts), ..Columns::read(&source.join("job_columns.txt"))? };
         let names = expand_all(&source.join("sql"), &out.join(dialect), &columns)?;
         let count = format!(
             "/// How many columns `{{job}}` stands for.\npub(super) const JOB_COLUMNS: usize = {};\n",
@@ -45,9 +51,25 @@ fn expand_all(from: &Path, to: &Path, columns: &Columns) -> io::Result<Vec<Strin
     Ok(names)
 }
 
+/// The parts by name. Each begins with a line `-- part NAME:`; other comments are left out.
+fn read_parts(text: &str) -> HashMap<String, String> {
+    let mut parts = HashMap::new();
+    let mut name = None;
+    for line in text.lines() {
+        if let Some((part, _)) = line.strip_prefix("-- part ").and_then(|line| line.split_once(':')) {
+            name = Some(part.to_owned());
+        } else if let Some(name) = name.as_ref().filter(|_| !line.starts_with("--") && !line.is_empty()) {
+            let part: &mut String = parts.entry(name.clone()).or_default();
+            *part += &format!("{} ", line.trim());
+        }
+    }
+    parts
+}
+
 struct Columns {
     job: Vec<String>,
     carried: Vec<String>,
+    parts: HashMap<String, String>,
 }
 
 impl Columns {
@@ -64,7 +86,7 @@ impl Columns {
         let job = list("job")?.into_iter();
         let job =
             job.flat_map(|column| if is_carried(&column) { carried.clone() } else { vec![column] }).collect();
-        Ok(Self { job, carried })
+        Ok(Self { job, carried, parts: HashMap::new() })
     }
 
     fn expand(&self, statement: &str) -> io::Result<String> {
@@ -74,19 +96,19 @@ impl Columns {
             expanded += before;
             let end = after.split_once('}');
             let words = end.map(|(inside, _)| inside.split(' ').collect::<Vec<_>>()).unwrap_or_default();
-            let list = match words.first() {
-                Some(&"job") => &self.job,
-                Some(&"carried") => &self.carried,
-                // `'{}'` is an empty array.
-                _ => {
-                    expanded.push('{');
-                    rest = after;
-                    continue;
-                }
-            };
+            let name = words.first().copied().unwrap_or_default();
             let prefix = words.get(1).map(|table| format!("{table}.")).unwrap_or_default();
-            expanded += &list.iter().map(|column| format!("{prefix}{column}")).collect::<Vec<_>>().join(", ");
-            rest = end.map(|(_, rest)| rest).unwrap_or_default();
+            let columns = |list: &[String]| {
+                list.iter().map(|column| format!("{prefix}{column}")).collect::<Vec<_>>().join(", ")
+            };
+            let part = match name {
+                "job" => Some(columns(&self.job)),
+                "carried" => Some(columns(&self.carried)),
+                _ => self.parts.get(name).map(|part| part.replace("$.", &prefix)),
+            };
+            // Other braces are SQL's own: `'{}'` is an empty array.
+            expanded += part.as_deref().unwrap_or("{");
+            rest = part.and(end).map_or(after, |(_, rest)| rest);
         }
         Ok(expanded + rest)
     }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::store::{Stores, connect_redis};
+use crate::store::{Location, Stores, connect_redis};
 use crate::{EngineKind, History, Options, session, workload};
 
 /// The settings of PostgreSQL that decide what a commit costs.
@@ -37,11 +37,12 @@ pub(crate) async fn read(options: &Options, stores: &Stores) -> Result<Value> {
                 conditions[name] = json!(row.try_get::<_, String>(0)?);
             }
         }
-        (EngineKind::Redis, Some(url)) => {
+        (EngineKind::Redis, _) => {
             // The engine asks the server about itself when it opens a namespace.
-            let engine = connect_redis(url, stores.prefix()).await?;
-            let facts = engine.facts().clone();
-            engine.erase().await?;
+            let location = stores.new_location();
+            let Location::Namespace { url, namespace } = &location else { return Ok(conditions) };
+            let facts = connect_redis(url, namespace).await?.facts();
+            stores.remove(&location).await?;
             conditions["server_version"] = json!(facts.version);
             conditions["appendonly"] = json!(facts.appends);
             conditions["appendfsync"] = json!(facts.syncs);

@@ -16,7 +16,7 @@ use windlass::types::engine::Engine;
 use crate::{EngineKind, Options, SyncMode, session, usage};
 
 /// How long the last calls of an interrupted worker may take.
-const LAST_CALLS: Duration = Duration::from_secs(2);
+const LAST_CALLS: Duration = Duration::from_secs(15);
 
 /// Creates stores and removes them.
 pub(crate) struct Stores {
@@ -98,6 +98,15 @@ impl Stores {
 
     /// Creates a store.
     pub(crate) async fn create(&self) -> Result<Store> {
+        let location = self.new_location();
+        let engine = self.open(&location).await?;
+        self.opened().push(Arc::downgrade(&engine));
+        Ok(Store { engine, location })
+    }
+
+    /// A location for a store. It is remembered before the store exists: an interruption meanwhile must not
+    /// leave it behind.
+    pub(crate) fn new_location(&self) -> Location {
         let name = format!("{}_{}", self.prefix, self.created.fetch_add(1, Ordering::SeqCst));
         let location = match &self.kind {
             Kind::Memory => Location::Memory,
@@ -105,11 +114,8 @@ impl Stores {
             Kind::Postgres { url } => Location::Schema { url: url.clone(), schema: name },
             Kind::Redis { url } => Location::Namespace { url: url.clone(), namespace: name },
         };
-        // Remembered before it exists: an interruption meanwhile must not leave it behind.
         self.left().insert(location.clone());
-        let engine = self.open(&location).await?;
-        self.opened().push(Arc::downgrade(&engine));
-        Ok(Store { engine, location })
+        location
     }
 
     async fn open(&self, location: &Location) -> Result<Arc<dyn Engine>> {
@@ -150,7 +156,8 @@ impl Stores {
         Ok(())
     }
 
-    /// Removes what a failure or an interruption left. A store that cannot be removed keeps no other.
+    /// Removes what a failure or an interruption left. One that cannot be removed
+    /// does not keep the others.
     pub(crate) async fn remove_all(&self) -> Result<()> {
         let left = self.left().clone();
         if !left.is_empty() {

@@ -9,6 +9,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, Progress, StoredState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
+use windlass_core::names::QueueName;
 use windlass_core::outcome::JobError;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::{Delay, RetryPolicy};
@@ -196,14 +197,25 @@ pub(crate) struct JobInFull<'a> {
 #[serde(untagged)]
 enum Declared<'a, T> {
     Readable(&'a T),
-    Unreadable { name: String, unreadable: String },
+    Unreadable {
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        queue: Option<&'a QueueName>,
+        unreadable: String,
+    },
 }
 
 impl<'a, T> Declared<'a, T> {
-    fn new(spec: &'a T, name: &impl ToString, unreadable: Option<&Unreadable>) -> Self {
+    /// `queue` is that of a type, which the store knows beside the declaration.
+    fn new(
+        spec: &'a T,
+        name: &impl ToString,
+        queue: Option<&'a QueueName>,
+        unreadable: Option<&Unreadable>,
+    ) -> Self {
         match unreadable {
             None => Self::Readable(spec),
-            Some(why) => Self::Unreadable { name: name.to_string(), unreadable: why.to_string() },
+            Some(why) => Self::Unreadable { name: name.to_string(), queue, unreadable: why.to_string() },
         }
     }
 }
@@ -234,7 +246,7 @@ impl<'a> QueueView<'a> {
     pub(crate) fn new(status: &'a QueueStatus, now: Timestamp) -> Self {
         let pause = status.pause.as_ref().filter(|pause| pause.holds(now));
         Self {
-            spec: Declared::new(&status.spec, &status.spec.name, status.unreadable.as_ref()),
+            spec: Declared::new(&status.spec, &status.spec.name, None, status.unreadable.as_ref()),
             paused: pause.is_some(),
             pause: pause.map(|pause| PauseView {
                 since: pause.since.into(),
@@ -301,7 +313,12 @@ pub(crate) struct TypeView<'a> {
 impl<'a> From<&'a TypeStatus> for TypeView<'a> {
     fn from(status: &'a TypeStatus) -> Self {
         Self {
-            spec: Declared::new(&status.spec, &status.spec.name, status.unreadable.as_ref()),
+            spec: Declared::new(
+                &status.spec,
+                &status.spec.name,
+                Some(&status.spec.queue),
+                status.unreadable.as_ref(),
+            ),
             workers: status.workers,
             unfinished: status.unfinished,
         }

@@ -60,7 +60,7 @@ fn a_queue_and_a_type_that_cannot_be_read_are_named_beside_the_others_and_stop_n
         (["queue", "list"], ["queue", "show", "high"], "a wrong `concurrency`"),
         (["type", "list"], ["type", "show", "t"], "expected job type t"),
     ] {
-        assert!(dir.ok(&list).out.contains(&format!("unreadable: see `windlass {}`", show.join(" "))));
+        assert!(dir.ok(&list).out.contains("unreadable"));
         assert!(dir.ok(&show).out.contains(what));
         let listed = dir.ok(&[list[0], list[1], "--json"]).json();
         let named = |one: &&serde_json::Value| one["name"] == show[2];

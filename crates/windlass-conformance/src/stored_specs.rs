@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use serde_json::{Value, json};
-use windlass_core::breaker::BreakerState;
+use windlass_core::breaker::{BreakerEvent, BreakerOptions, BreakerState, decide};
 use windlass_core::engine::Declaration;
 use windlass_core::enqueue::Refusal;
 use windlass_core::error::EngineError;
@@ -293,8 +293,9 @@ pub async fn an_unreadable_breaker_is_named_beside_the_others_and_a_reset_replac
     assert_eq!(others_beside(states, "breaker shop", "failures_in_a_row"), 1);
     assert_eq!(raw.read(&spec).await, text, "reading changes nothing");
     let version = listed.iter().find(|stored| stored.name == shop()).expect("it is listed").version;
-    let saved = h.engine.save_breaker(&shop(), version, &BreakerState::default()).await;
-    assert_eq!(saved.expect(UP), Saved::Done);
+    let reset = decide(&BreakerState::default(), &BreakerEvent::Reset, h.now(), &BreakerOptions::default());
+    assert_eq!(h.engine.save_breaker(&shop(), version, &reset).await.expect(UP), Saved::Done);
     let listed = h.engine.breakers().await.expect(UP).breakers;
-    assert!(listed.iter().all(|stored| stored.state == Ok(BreakerState::default())), "{listed:?}");
+    let stored = listed.iter().find(|stored| stored.name == shop()).expect("it is listed");
+    assert_eq!(stored.state, Ok(reset));
 }

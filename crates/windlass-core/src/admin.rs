@@ -179,7 +179,7 @@ impl Totals {
 pub struct QueueStatus {
     /// The declaration, as far as this version can read it.
     pub spec: QueueSpec,
-    /// Why a part of the declaration cannot be read, if so. Then the queue accepts no jobs.
+    /// Why a part of the declaration cannot be read, if so. Then clients get their jobs refused.
     pub unreadable: Option<Unreadable>,
     /// Whether it is paused.
     pub pause: Option<Pause>,

@@ -148,10 +148,7 @@ pub fn decide(
         BreakerEvent::Open { lasting, why } => {
             next.open(lasting.map(|lasting| now.plus(lasting)), why.clone(), now);
         }
-        BreakerEvent::Close => next.close(now),
-        BreakerEvent::Reset => {
-            next = BreakerState { since: Some(now), source: next.source, ..BreakerState::default() };
-        }
+        BreakerEvent::Close | BreakerEvent::Reset => next.close(now),
     }
     next
 }
@@ -290,7 +287,7 @@ impl BreakerState {
     }
 
     fn close(&mut self, now: Timestamp) {
-        *self = Self { since: Some(now), ..Self::default() };
+        *self = Self { since: Some(now), source: std::mem::take(&mut self.source), ..Self::default() };
     }
 }
 

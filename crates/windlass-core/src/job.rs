@@ -283,19 +283,19 @@ impl fmt::Display for JobState {
 }
 
 impl std::str::FromStr for JobState {
-    type Err = PhaseError;
-    fn from_str(text: &str) -> Result<Self, PhaseError> {
+    type Err = JobStateError;
+    fn from_str(text: &str) -> Result<Self, JobStateError> {
         Self::ALL
             .into_iter()
             .find(|job_state| job_state.as_str() == text)
-            .ok_or_else(|| PhaseError { got: text.chars().take(40).collect() })
+            .ok_or_else(|| JobStateError { got: text.chars().take(40).collect() })
     }
 }
 
 /// Why a text is not a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of ready, scheduled, parked, running, succeeded, dead, cancelled, got {got:?}")]
-pub struct PhaseError {
+pub struct JobStateError {
     got: String,
 }
 

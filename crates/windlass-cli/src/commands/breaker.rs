@@ -37,7 +37,7 @@ pub(crate) enum BreakerCommand {
     /// Allow calls to a platform again, and release the jobs that wait for it
     #[command(after_help = "Example:\n  windlass breaker close shop")]
     Close(BreakerArgs),
-    /// Reset a breaker: close it and delete its counts
+    /// Reset a breaker: close it and delete its counts, also if its stored state cannot be read
     #[command(after_help = "Example:\n  windlass breaker reset shop")]
     Reset(BreakerArgs),
 }

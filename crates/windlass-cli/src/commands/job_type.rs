@@ -103,10 +103,7 @@ fn row(status: &TypeStatus) -> Vec<Cell> {
             ([spec.retry.name().to_owned(), show_span(spec.timeout), kept], String::new())
         }
         // What cannot be read might be a default.
-        Some(_) => {
-            let remark = format!("unreadable: see `windlass type show {}`", spec.name);
-            (["?"; 3].map(str::to_owned), remark)
-        }
+        Some(_) => (["?"; 3].map(str::to_owned), "unreadable".to_owned()),
     };
     let names = [spec.name.to_string(), spec.queue.to_string()];
     let numbers = [status.workers.to_string(), status.unfinished.to_string()];
@@ -120,23 +117,20 @@ async fn show(args: &TypeArgs, context: &mut Context) -> Result<Code, Failure> {
         return Ok(Code::Ok);
     }
     let spec = &status.spec;
-    if let Some(why) = &status.unreadable {
-        let pairs = [("type", spec.name.to_string()), ("unreadable", why.to_string())];
-        context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
-        return Ok(Code::Ok);
-    }
-    let pairs = [
-        ("type", spec.name.to_string()),
-        ("queue", spec.queue.to_string()),
-        ("retry", json!(spec.retry).to_string()),
-        ("timeout", show_span(spec.timeout)),
-        ("priority", spec.priority.map_or("its queue's".to_owned(), |priority| priority.to_string())),
-        ("retention", format!("{} days", spec.retention_days)),
-        ("results", if spec.keep_result { "kept" } else { "not kept" }.to_owned()),
-        ("workers", status.workers.to_string()),
-        ("unfinished", status.unfinished.to_string()),
-    ];
-    context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
+    let first = [("type", spec.name.to_string()), ("queue", spec.queue.to_string())];
+    let unreadable = status.unreadable.as_ref().map(|why| vec![("unreadable", why.to_string())]);
+    let settings = unreadable.unwrap_or_else(|| {
+        vec![
+            ("retry", json!(spec.retry).to_string()),
+            ("timeout", show_span(spec.timeout)),
+            ("priority", spec.priority.map_or("its queue's".to_owned(), |priority| priority.to_string())),
+            ("retention", format!("{} days", spec.retention_days)),
+            ("results", if spec.keep_result { "kept" } else { "not kept" }.to_owned()),
+        ]
+    });
+    let last = [("workers", status.workers.to_string()), ("unfinished", status.unfinished.to_string())];
+    let pairs = first.into_iter().chain(settings).chain(last);
+    context.output.pairs(pairs.map(|(name, text)| (name, Cell::new(text))).collect())?;
     Ok(Code::Ok)
 }
 

@@ -179,10 +179,7 @@ fn remark(queue: &QueueStatus, now: Timestamp) -> String {
         format!("paused{left}{why}")
     });
     let shut = queue.shut.then(|| "shut".to_owned());
-    let unreadable = queue
-        .unreadable
-        .as_ref()
-        .map(|_| format!("unreadable: see `windlass queue show {}`", queue.spec.name));
+    let unreadable = queue.unreadable.as_ref().map(|_| "unreadable".to_owned());
     printable(&[unreadable, shut, pause].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
@@ -226,24 +223,23 @@ async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> 
     let (spec, counts, totals) = (&queue.spec, queue.counts, queue.totals);
     let span = |span: Option<Duration>| span.map_or("none".to_owned(), show_span);
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
-    if let Some(why) = &queue.unreadable {
-        let pairs = [("queue", spec.name.to_string()), ("unreadable", why.to_string())];
-        context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
-        return Ok(Code::Ok);
-    }
     let state = Some(remark(&queue, now)).filter(|remark| !remark.is_empty());
     let word = |value| serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned));
-    let pairs = [
-        ("queue", spec.name.to_string()),
-        ("state", state.unwrap_or_else(|| "open".to_owned())),
-        ("priority", spec.priority.to_string()),
-        ("concurrency", format!("{} in each process", spec.concurrency)),
-        ("poll interval", show_span(spec.poll_interval)),
-        ("p95 target", span(spec.p95_target)),
-        ("escalation", word(json!(spec.escalation)).unwrap_or_default()),
-        ("colour", word(json!(spec.colour)).unwrap_or_default()),
-        ("capacity", number(spec.capacity)),
-        ("warn depth", number(spec.warn_depth)),
+    let first = [("queue", spec.name.to_string()), ("state", state.unwrap_or_else(|| "open".to_owned()))];
+    let unreadable = queue.unreadable.as_ref().map(|why| vec![("why", why.to_string())]);
+    let settings = unreadable.unwrap_or_else(|| {
+        vec![
+            ("priority", spec.priority.to_string()),
+            ("concurrency", format!("{} in each process", spec.concurrency)),
+            ("poll interval", show_span(spec.poll_interval)),
+            ("p95 target", span(spec.p95_target)),
+            ("escalation", word(json!(spec.escalation)).unwrap_or_default()),
+            ("colour", word(json!(spec.colour)).unwrap_or_default()),
+            ("capacity", number(spec.capacity)),
+            ("warn depth", number(spec.warn_depth)),
+        ]
+    });
+    let last = [
         (
             "now",
             format!(
@@ -265,7 +261,8 @@ async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> 
             ),
         ),
     ];
-    context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
+    let pairs = first.into_iter().chain(settings).chain(last);
+    context.output.pairs(pairs.map(|(name, text)| (name, Cell::new(text))).collect())?;
     Ok(Code::Ok)
 }
 

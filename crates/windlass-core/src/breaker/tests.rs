@@ -33,6 +33,31 @@ fn after(verdicts: &[Verdict], options: &BreakerOptions) -> BreakerState {
     (0..).zip(verdicts).fold(BreakerState::default(), step)
 }
 
+#[test]
+fn fields_of_newer_versions_survive_every_event() {
+    let name = BreakerName::parse("shop").unwrap();
+    let text = r#"{"later":1.10,"circuit":"half-open","failures_in_a_row":2}"#;
+    let state = BreakerState::from_store(&name, text).unwrap();
+    let (probing, _) = ask(&state, claim(1), at(1), &options());
+    assert!(probing.to_text().contains(r#""later":1.10"#), "{}", probing.to_text());
+    let open = |lasting| BreakerEvent::Open { lasting, why: "x".to_owned() };
+    for event in [
+        BreakerEvent::Ended(Results::of(Success)),
+        BreakerEvent::Ended(Results::of(Failure)),
+        BreakerEvent::ProbeEnded(claim(1), Success),
+        BreakerEvent::ProbeEnded(claim(1), RateLimited(None)),
+        BreakerEvent::Left(vec![claim(1)]),
+        BreakerEvent::LetThrough(vec![JobId(2)]),
+        open(None),
+        open(Some(SECOND)),
+        BreakerEvent::Close,
+        BreakerEvent::Reset,
+    ] {
+        let next = decide(&probing, &event, at(2), &options()).to_text();
+        assert!(next.contains(r#""later":1.10"#), "{event:?}: {next}");
+    }
+}
+
 fn is_open(state: &BreakerState) -> bool {
     matches!(state.circuit, CircuitState::Open { .. })
 }

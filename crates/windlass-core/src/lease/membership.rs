@@ -13,34 +13,34 @@ use crate::limits::STAND_BYS;
 use crate::names::DutyName;
 use crate::worker::WorkerId;
 
-/// Ring places are below 2 to this power: a number that is kept as floating point is still exact.
-const PLACE_BITS: u32 = 53;
+/// Points of the ring are below 2 to this power: a number that is kept as floating point is still exact.
+const POINT_BITS: u32 = 53;
 
 /// The ring position of a process that counts only itself: the middle.
 const RING_POSITION_ALONE: u16 = 1 << 15;
 
-/// The place of a worker on the ring of all workers, the same for every process and every build (FNV-1a,
+/// The point of a worker on the ring of all workers, the same for every process and every build (FNV-1a,
 /// then mixed once more, since its high bits alone hardly depend on the last bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RingPosition(u64);
+pub struct RingPoint(u64);
 
-impl RingPosition {
-    /// Returns the place of this worker.
+impl RingPoint {
+    /// Returns the point of this worker.
     pub fn of(worker: WorkerId) -> Self {
         const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0000_0100_0000_01b3;
         let folded =
             worker.to_bytes().iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
-        Self((folded ^ (folded >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PLACE_BITS))
+        Self((folded ^ (folded >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - POINT_BITS))
     }
 
-    /// Returns the place as a store keeps it: from 0 to 2^53.
+    /// Returns the point as a store keeps it: from 0 to 2^53.
     pub fn as_i64(self) -> i64 {
         self.0.cast_signed()
     }
 
     fn ring_position(self) -> u16 {
-        (self.0 >> (PLACE_BITS - u16::BITS)) as u16
+        (self.0 >> (POINT_BITS - u16::BITS)) as u16
     }
 }
 
@@ -82,11 +82,11 @@ pub struct DutyCount {
 impl MemberCount {
     /// Counts for one worker. The tests compare engines that count by themselves with this.
     pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, heard: &[Peer]) -> Self {
-        let mine = RingPosition::of(me);
+        let mine = RingPoint::of(me);
         let others = || heard.iter().filter(|peer| peer.worker != me && !peer.duties.is_empty());
         let count = |duty: &DutyName| {
             let able = || others().filter(|peer| peer.duties.contains(duty));
-            let before = able().filter(|peer| RingPosition::of(peer.worker) < mine).count();
+            let before = able().filter(|peer| RingPoint::of(peer.worker) < mine).count();
             DutyCount { duty: duty.clone(), able: with_me(able().count()), before: as_u32(before) }
         };
         Self { live: with_me(others().count()), duties: duties.into_iter().map(count).collect() }
@@ -150,7 +150,7 @@ impl Membership {
         let of_duty = |count: DutyCount| (count.duty, (count.able, count.before));
         Self {
             live: count.live,
-            ring_position: RingPosition::of(me).ring_position(),
+            ring_position: RingPoint::of(me).ring_position(),
             duties: count.duties.into_iter().map(of_duty).collect(),
         }
     }

@@ -180,22 +180,18 @@ impl Inner {
         }
     }
 
-    /// Declarations that cannot be read are left out, so that the spool refuses their jobs as the primary
-    /// does.
-    async fn learn(
-        &self,
-        mut queues: Vec<QueueStatus>,
-        mut types: Vec<TypeStatus>,
-        now: Timestamp,
-    ) -> Result<()> {
+    /// Declarations that cannot be read are left out, and types with their queue. What the spool knows of
+    /// them already stays, so it accepts jobs that wait in it until the primary accepts them.
+    async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>, now: Timestamp) -> Result<()> {
         let unreadable = queues.iter().map(|queue| &queue.unreadable);
         for error in unreadable.chain(types.iter().map(|known| &known.unreadable)).flatten() {
             tracing::error!(%error, "a queue or type is not copied to the spool");
         }
-        queues.retain(|queue| queue.unreadable.is_none());
-        types.retain(|known| known.unreadable.is_none());
-        let specs = queues.iter().map(|queue| queue.spec.clone()).collect();
-        let types = types.into_iter().map(|known| known.spec).collect();
+        let specs: Vec<_> = queues.iter().filter(|queue| queue.unreadable.is_none()).collect();
+        let has_queue = |known: &TypeStatus| specs.iter().any(|queue| queue.spec.name == known.spec.queue);
+        let types = types.into_iter().filter(|known| known.unreadable.is_none() && has_queue(known));
+        let types = types.map(|known| known.spec).collect();
+        let specs = specs.iter().map(|queue| queue.spec.clone()).collect();
         self.declare_in_spool(Declaration { queues: specs, types }).await?;
         for QueueStatus { spec, pause, shut, .. } in queues {
             match pause.filter(|pause| pause.holds(now)) {
@@ -258,7 +254,7 @@ where
     for part in all.one_by_one() {
         match declare(part).await {
             Err(error) if is_final(&error) => {
-                tracing::error!(%error, store, "the store refused a queue or type; declare it alike in all processes");
+                tracing::error!(%error, store, "the store refused a queue or type, which is left out");
             }
             answered => answered?,
         }

@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::lease::membership::{MemberCount, Others, RingPosition};
+use windlass_core::lease::membership::{MemberCount, Others, RingPoint};
 use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::settle::Transition;
 use windlass_core::worker::{
@@ -32,7 +32,7 @@ impl Store {
     pub(super) async fn register(&self, card: WorkerCard) -> StoreResult<()> {
         let (id, now) = (Bits::from(card.id), self.now_param());
         let (pid, lease) = (i64::from(card.pid), micros(card.lease));
-        let (place, slots) = (RingPosition::of(card.id).as_i64(), i64::from(card.slots));
+        let (place, slots) = (RingPoint::of(card.id).as_i64(), i64::from(card.slots));
         let queues: Vec<_> = card.queues.iter().map(QueueName::as_str).collect();
         let types: Vec<_> = card.types.iter().map(TypeName::as_str).collect();
         let duties: Vec<_> = card.duties.iter().map(DutyName::as_str).collect();

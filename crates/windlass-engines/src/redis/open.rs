@@ -158,25 +158,13 @@ impl Store {
 
 /// How many keys are read in one step.
 const ERASE_STEP: u32 = 1_000;
-/// How many times a namespace is erased until no key is found any more, and the pause in between.
-const ERASE_TIMES_MAX: u32 = 20;
-const ERASE_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Store {
-    /// Deletes every key of this namespace, a few at a time, and those that the last calls of a process that
-    /// was stopped have made meanwhile.
+    /// Deletes every key of this namespace, a few at a time.
     pub(super) async fn erase(&self) -> StoreResult<u64> {
         let mut erased = 0;
-        for _ in 0..ERASE_TIMES_MAX {
-            let before = erased;
-            for prefix in [&self.keys.all, &self.keys.ready, &self.keys.scheduled] {
-                erased += self.erase_below(prefix).await?;
-            }
-            if erased == before {
-                break;
-            }
-            // may sleep: the server does not say which calls of a process that was stopped are on their way.
-            tokio::time::sleep(ERASE_AGAIN_AFTER).await;
+        for prefix in [&self.keys.all, &self.keys.ready, &self.keys.scheduled] {
+            erased += self.erase_below(prefix).await?;
         }
         Ok(erased)
     }

@@ -8,7 +8,7 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::lease::membership::{MemberCount, Others, RingPosition};
+use windlass_core::lease::membership::{MemberCount, Others, RingPoint};
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::worker::{
@@ -55,7 +55,7 @@ impl Store {
         args.bytes(&card.id.to_bytes()).number(micros(card.lease)).text(&to_json(&stored(&card)));
         args.text(&queues.join("\n")).text(&types.join("\n"));
         let duties: Vec<_> = card.duties.iter().map(DutyName::as_str).collect();
-        args.text(&duties.join("\n")).number(RingPosition::of(card.id).as_i64()).count(gates.len());
+        args.text(&duties.join("\n")).number(RingPoint::of(card.id).as_i64()).count(gates.len());
         gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
         let mut answer = ReplyReader::of(self.call(&self.scripts().register, args).await?.value)?;
         if answer.flag()? {

@@ -116,9 +116,9 @@ impl Deltas {
         Ok(())
     }
 
-    fn add(&mut self, kind: &TypeEntry, spot: CountedState, n: i64) {
+    fn add(&mut self, kind: &TypeEntry, state: CountedState, n: i64) {
         let delta = self.of(kind);
-        match spot {
+        match state {
             CountedState::Outside => {}
             CountedState::Parked => delta.parked += n,
             CountedState::Running => delta.running += n,

@@ -12,7 +12,6 @@ use windlass_core::error::EngineError;
 use windlass_core::limits::BREAKERS_MAX;
 use windlass_core::names::BreakerName;
 use windlass_core::policies::BreakersRead;
-use windlass_core::stored::Unreadable;
 
 use super::Wake;
 use super::change::{BreakerChange, change, read_all};
@@ -202,15 +201,15 @@ impl Breakers {
         if shared.is_empty() {
             return Ok(());
         }
-        // A breaker that cannot be read keeps no other from being shared.
-        let mut unreadable = self.read(&read_all(&self.engine).await?);
+        self.read(&read_all(&self.engine).await?);
         for platform in shared {
+            // A breaker that cannot be read keeps no other from being shared; `read` has logged it.
             match self.sync_one(&platform).await {
-                Err(EngineError::Unreadable(why)) => unreadable = Some(why),
+                Err(EngineError::Unreadable(_)) => {}
                 synced => synced?,
             }
         }
-        unreadable.map_or(Ok(()), |why| Err(why.into()))
+        Ok(())
     }
 
     async fn sync_one(&self, platform: &Platform) -> Result<(), EngineError> {
@@ -239,21 +238,19 @@ impl Breakers {
         Ok(())
     }
 
-    /// Takes in the states that were read from the store, for every platform that processes share. Returns
-    /// why a state cannot be read, if so; then this process decides alone about that platform.
-    pub(super) fn read(&self, read: &BreakersRead) -> Option<Unreadable> {
+    /// Takes in the states that were read from the store, for every platform that processes share.
+    pub(super) fn read(&self, read: &BreakersRead) {
         let now = self.now();
-        let mut unreadable = None;
         for platform in self.all().iter().filter(|platform| platform.is_shared()) {
             match found(read, &platform.spec.name).1 {
                 Ok(state) => platform.known().read(state, read.now, now),
-                Err(why) => {
-                    platform.known().is_away();
-                    unreadable = Some(why);
+                Err(error) if platform.known().cannot_be_read() => {
+                    let name = &platform.spec.name;
+                    tracing::error!(%error, "this process decides alone about breaker {name}, and its parked jobs wait; if no newer version wrote it, run `windlass breaker reset {name}`");
                 }
+                Err(_) => {}
             }
         }
-        unreadable
     }
 
     pub(super) fn now(&self) -> Timestamp {

@@ -199,8 +199,7 @@ impl GateOpener {
         for stored in &read.breakers {
             self.limits.breakers.platform(&stored.name);
         }
-        // The next synchronization reports what cannot be read.
-        _ = self.limits.breakers.read(&read);
+        self.limits.breakers.read(&read);
         Ok(())
     }
 
@@ -239,6 +238,9 @@ impl GateOpener {
         platform: &Platform,
     ) -> Result<Option<Duration>, EngineError> {
         let now = self.now();
+        if !platform.known().may_release() {
+            return Ok(Some(ROUND_EVERY));
+        }
         let state = platform.known().stands(now, &platform.spec.options);
         match state.circuit {
             CircuitState::Closed => self.let_through(gate, OPEN_BATCH_MAX, Duration::ZERO).await,

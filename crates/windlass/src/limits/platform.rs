@@ -31,6 +31,8 @@ pub(super) struct Known {
     unsent: Results,
     /// Results that are being sent to the store.
     sending: Results,
+    /// Whether the store holds a state that cannot be read.
+    is_unreadable: bool,
 }
 
 #[derive(Debug)]
@@ -132,6 +134,19 @@ impl Known {
             return;
         }
         self.copy = Some(Copy { state, read_at: (by_store, now) });
+        self.is_unreadable = false;
+    }
+
+    /// Notes that the store's state cannot be read. Returns whether this is news.
+    pub(super) fn cannot_be_read(&mut self) -> bool {
+        self.copy = None;
+        !std::mem::replace(&mut self.is_unreadable, true)
+    }
+
+    /// Whether jobs may be released by this process's own knowledge. What the store holds and cannot be
+    /// read may be a breaker that a person has opened.
+    pub(super) fn may_release(&self) -> bool {
+        !self.is_unreadable
     }
 
     /// Notes that the store did not answer.

@@ -147,7 +147,7 @@ impl World {
     }
 
     /// Whether every job has ended and no call is under way.
-    pub(crate) fn has_finished(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         self.is_quiet() && self.store.queues().iter().all(|queue| queue.counts.unfinished() == 0)
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn run_history(seed: u64, keep_trace: bool) -> HistoryResult {
             None if world.steps.is_multiple_of(CHECK_EVERY) => world.check_along_the_way(),
             None => {}
             Some(healed) => {
-                let drained = world.steps.is_multiple_of(8) && world.has_finished();
+                let drained = world.steps.is_multiple_of(8) && world.is_drained();
                 if drained || world.now > healed + DRAIN_WITHIN {
                     world.check_at_the_end(drained);
                     break;

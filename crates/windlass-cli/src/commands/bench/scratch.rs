@@ -13,7 +13,7 @@ use crate::exit::{Code, Failure};
 use crate::store::{IfMissing, connect_redis, drop_schema, of_redis, open_alone, redis_options};
 
 /// How long the last calls of an interrupted worker may take.
-const LAST_CALLS: Duration = Duration::from_secs(2);
+const LAST_CALLS: Duration = Duration::from_secs(15);
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) struct Scratch {
@@ -69,10 +69,8 @@ impl Scratch {
             }
             EngineChoice::Redis => (self.erase().await, format!("namespace {}", store.redis.namespace)),
         };
-        // If the store could not even be opened, nothing is left over.
-        removed.or_else(|failure| match self.opened.get() {
-            None => Ok(()),
-            Some(_) => Err(failure.hint(format!("{place} of the measurement is left over; remove it"))),
+        removed.map_err(|failure| {
+            failure.hint(format!("{place} of the measurement may be left over; if so, remove it"))
         })
     }
 

@@ -67,7 +67,7 @@ fn table(queues: &[QueueStatus]) -> String {
             counts.ready,
             counts.scheduled,
             counts.running,
-            queue.spec.concurrency,
+            if queue.unreadable.is_some() { "?".to_owned() } else { queue.spec.concurrency.to_string() },
             totals.succeeded,
             totals.retried,
             totals.dead,

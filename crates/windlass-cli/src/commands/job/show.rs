@@ -51,7 +51,8 @@ pub(crate) async fn in_full(record: &StoredJob, context: &mut Context) -> Result
             attempts,
         });
     }
-    let default_retry = kind.map_or("its type's", |kind| kind.spec.retry.name());
+    let default_retry =
+        kind.filter(|kind| kind.unreadable.is_none()).map_or("its type's", |kind| kind.spec.retry.name());
     context.output.pairs(pairs(record, &explained, default_retry))?;
     if attempts.is_empty() {
         return Ok(());

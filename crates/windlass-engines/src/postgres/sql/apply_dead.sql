@@ -35,14 +35,7 @@ WITH input AS MATERIALIZED (
     INSERT INTO windlass.completion_trigger_marks (trigger)
     SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM gone g
-        WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
-            AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
-            -- The job of a trigger does not belong to the group that the trigger watches, whichever trigger
-            -- watches the group.
-            AND CASE WHEN g.key LIKE 'trigger/%/%' THEN NOT EXISTS (
-                SELECT 1 FROM windlass.completion_triggers o
-                WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched
-            ) ELSE true END
+        WHERE {watched_by_d g} AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
     )
     RETURNING id
 )

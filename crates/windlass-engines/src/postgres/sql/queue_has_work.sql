@@ -17,27 +17,27 @@ SELECT NOT $3::boolean AND (EXISTS (
         SELECT 1 FROM windlass.delayed_jobs j
         WHERE j.queue = $1::text AND j.gate IS NULL AND j.priority = p.priority::smallint
             AND j.scheduled_at <= (SELECT now FROM clock)
-            AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+            AND NOT {of_hooks j}
         LIMIT 1
     ) AS waits
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" = 'suspect'
         AND j.scheduled_at <= (SELECT now FROM clock)
-        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT {of_hooks j}
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" >= 'ordering_key:' AND j.gate COLLATE "C" < 'ordering_key;'
         AND j.scheduled_at <= (SELECT now FROM clock)
-        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT {of_hooks j}
 )), $3::boolean AND (EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = $1::text AND j.gate IS NULL
-        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT {of_hooks j}
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = $1::text AND coalesce(j.gate, '') <> ''
-        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT {of_hooks j}
 )), ARRAY (
     SELECT m.id FROM windlass.completion_trigger_marks m WHERE m.trigger = $4::text LIMIT $5::integer
 );

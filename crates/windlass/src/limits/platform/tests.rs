@@ -139,3 +139,13 @@ fn pauses_go_on_doubling_where_other_processes_left_off() {
     assert_eq!(known.pause(None, &options()), SECOND);
     assert_eq!(known.pause(Some(SECOND * 5), &options()), SECOND * 5);
 }
+
+#[test]
+fn a_state_that_cannot_be_read_is_news_once_and_holds_parked_jobs_until_it_can_be() {
+    let mut known = with_copy(BreakerState::default());
+    assert!(known.may_release());
+    assert_eq!((known.cannot_be_read(), known.cannot_be_read()), (true, false));
+    assert!(!known.may_release() && !known.is_shared(START), "this process decides alone");
+    known.read(BreakerState::default(), STORE, START);
+    assert!(known.may_release() && known.cannot_be_read(), "the next time is news again");
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::lease::membership::{RingPosition, is_live};
+use crate::lease::membership::{RingPoint, is_live};
 use crate::lease::{LeaseRequest, StoredLease};
 use crate::limits::{HEARTBEAT_EVERY, WORKER_LEASE};
 
@@ -21,9 +21,9 @@ struct Process {
 
 /// Counts the members. All of these processes could do every duty, so that each is counted once and not
 /// for each duty.
-fn membership(me: WorkerId, duties: &[DutyName], heard: &[RingPosition]) -> Membership {
+fn membership(me: WorkerId, duties: &[DutyName], heard: &[RingPoint]) -> Membership {
     let able = heard.len() as u32;
-    let before = heard.iter().filter(|place| **place < RingPosition::of(me)).count() as u32;
+    let before = heard.iter().filter(|place| **place < RingPoint::of(me)).count() as u32;
     let count = |duty: &DutyName| DutyCount { duty: duty.clone(), able, before };
     Membership::new(me, MemberCount { live: able, duties: duties.iter().map(count).collect() })
 }
@@ -46,7 +46,7 @@ impl World {
             WorkerId::from_random((bits + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
         };
         let workers: Vec<_> = (0..processes).map(worker).collect();
-        let places: Vec<_> = workers.iter().map(|worker| RingPosition::of(*worker)).collect();
+        let places: Vec<_> = workers.iter().map(|worker| RingPoint::of(*worker)).collect();
         let process = |(index, worker): (usize, &WorkerId)| Process {
             worker: *worker,
             lease_client: LeaseClient::new(
@@ -99,7 +99,7 @@ impl World {
         let process = &mut self.processes[index];
         (process.beat, process.beats_at) = (now, now + HEARTBEAT_EVERY);
         let heard = self.processes.iter().filter(|process| is_live(now - process.beat, WORKER_LEASE));
-        let heard: Vec<_> = heard.map(|process| RingPosition::of(process.worker)).collect();
+        let heard: Vec<_> = heard.map(|process| RingPoint::of(process.worker)).collect();
         let membership = membership(self.processes[index].worker, &self.duties, &heard);
         self.processes[index].lease_client.saw(membership, now);
     }
