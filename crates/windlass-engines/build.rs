@@ -14,20 +14,12 @@ fn main() -> io::Result<()> {
         PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("expected OUT_DIR, got none"))?);
     for dialect in ["postgres", "sqlite"] {
         let source = Path::new("src").join(dialect);
-        println!("cargo::rerun-if-changed={}", source.join("sql").display());
-        // Cargo would run this again each time for a file that is not there.
-        for file in
-            ["job_columns.txt", "parts.sql"].map(|file| source.join(file)).iter().filter(|file| file.exists())
-        {
-            println!("cargo::rerun-if-changed={}", file.display());
-        }
-        let parts = fs::read_to_string(source.join("parts.sql")).unwrap_or_default();
-        let columns =
-            Columns { parts: read_parts(&parts), ..Columns::read(&source.join("job_columns.txt"))? };
-        let names = expand_all(&source.join("sql"), &out.join(dialect), &columns)?;
+        println!("cargo::rerun-if-changed={}", source.display());
+        let expansions = Expansions::read(&source)?;
+        let names = expand_all(&source.join("sql"), &out.join(dialect), &expansions)?;
         let count = format!(
             "/// How many columns `{{job}}` stands for.\npub(super) const JOB_COLUMNS: usize = {};\n",
-            columns.job.len()
+            expansions.job.len()
         );
         fs::write(out.join(format!("{dialect}_columns.rs")), count)?;
         let list = format!("statements! {{\n    {},\n}}\n", names.join(",\n    "));
@@ -37,7 +29,7 @@ fn main() -> io::Result<()> {
 }
 
 /// Writes each statement with its columns, and returns their names.
-fn expand_all(from: &Path, to: &Path, columns: &Columns) -> io::Result<Vec<String>> {
+fn expand_all(from: &Path, to: &Path, expansions: &Expansions) -> io::Result<Vec<String>> {
     // What an earlier build left there may be gone from the source.
     if to.exists() {
         fs::remove_dir_all(to)?;
@@ -48,7 +40,7 @@ fn expand_all(from: &Path, to: &Path, columns: &Columns) -> io::Result<Vec<Strin
         let path = file?.path();
         let (Some(stem), Some(name)) = (path.file_stem(), path.file_name()) else { continue };
         names.push(stem.to_string_lossy().into_owned());
-        fs::write(to.join(name), columns.expand(&fs::read_to_string(&path)?)?)?;
+        fs::write(to.join(name), expansions.expand(&fs::read_to_string(&path)?)?)?;
     }
     names.sort();
     Ok(names)
@@ -69,15 +61,17 @@ fn read_parts(text: &str) -> HashMap<String, String> {
     parts
 }
 
-struct Columns {
+/// What stands for the words in braces.
+struct Expansions {
     job: Vec<String>,
     carried: Vec<String>,
     parts: HashMap<String, String>,
 }
 
-impl Columns {
-    fn read(path: &Path) -> io::Result<Self> {
-        let text = fs::read_to_string(path)?;
+impl Expansions {
+    fn read(source: &Path) -> io::Result<Self> {
+        let path = source.join("job_columns.txt");
+        let text = fs::read_to_string(&path)?;
         let list = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
             let line = line
@@ -89,7 +83,9 @@ impl Columns {
         let job = list("job")?.into_iter();
         let job =
             job.flat_map(|column| if is_carried(&column) { carried.clone() } else { vec![column] }).collect();
-        Ok(Self { job, carried, parts: HashMap::new() })
+        // Only PostgreSQL has parts.
+        let parts = fs::read_to_string(source.join("parts.sql")).unwrap_or_default();
+        Ok(Self { job, carried, parts: read_parts(&parts) })
     }
 
     fn expand(&self, statement: &str) -> io::Result<String> {

@@ -156,8 +156,8 @@ impl Stores {
         Ok(())
     }
 
-    /// Removes what a failure or an interruption left. One that cannot be removed
-    /// does not keep the others.
+    /// Removes what a failure or an interruption left. One that cannot be removed does
+    /// not keep the others.
     pub(crate) async fn remove_all(&self) -> Result<()> {
         let left = self.left().clone();
         if !left.is_empty() {

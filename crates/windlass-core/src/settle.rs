@@ -78,16 +78,16 @@ pub enum Transition {
     },
 }
 
-/// The place and counters of a job after a transition: what is written, on every engine alike.
+/// The state and counters of a job after a transition: what is written, on every engine alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppliedTransition {
     /// The new counters.
     pub counters: Counters,
-    /// The new place.
+    /// The new state.
     pub place: NewState,
 }
 
-/// The place of a job after a transition.
+/// The state of a job after a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewState {
     /// It waits again.

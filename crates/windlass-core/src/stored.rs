@@ -129,7 +129,7 @@ fn read_over<T: Serialize + DeserializeOwned>(text: &str, base: &T) -> (T, Optio
 
 /// Returns the text of `to`, with all parts of a stored text that this version does not know or does not
 /// change. `before` is what this version read in that text.
-pub fn rewritten<T: Serialize>(stored: &str, before: &T, to: &T) -> String {
+fn rewritten<T: Serialize>(stored: &str, before: &T, to: &T) -> String {
     let (before, to) = (value_of(before), value_of(to));
     match serde_json::from_str::<&RawValue>(stored) {
         Ok(stored) => merged(stored, &before, &to).get().to_owned(),

@@ -226,7 +226,7 @@ async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> 
     let state = Some(remark(&queue, now)).filter(|remark| !remark.is_empty());
     let word = |value| serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned));
     let first = [("queue", spec.name.to_string()), ("state", state.unwrap_or_else(|| "open".to_owned()))];
-    let unreadable = queue.unreadable.as_ref().map(|why| vec![("why", why.to_string())]);
+    let unreadable = queue.unreadable.as_ref().map(|why| vec![("unreadable", why.to_string())]);
     let settings = unreadable.unwrap_or_else(|| {
         vec![
             ("priority", spec.priority.to_string()),
