@@ -84,7 +84,7 @@ pub struct AppliedTransition {
     /// The new counters.
     pub counters: Counters,
     /// The new state.
-    pub place: NewState,
+    pub state: NewState,
 }
 
 /// The state of a job after a transition.
@@ -120,7 +120,7 @@ impl AppliedTransition {
     #[must_use]
     pub fn or_cancelled(mut self, cancel_requested: Option<&str>) -> Self {
         if let Some(why) = cancel_requested {
-            self.place = NewState::Cancelled { why: why.to_owned() };
+            self.state = NewState::Cancelled { why: why.to_owned() };
         }
         self
     }
@@ -139,10 +139,10 @@ impl Transition {
         let counters = self.counted(counters);
         if let Some(why) = cancel_requested {
             // The promise of a cancel: whatever the handler returned, the job ends as cancelled.
-            return AppliedTransition { counters, place: NewState::Cancelled { why: why.to_owned() } };
+            return AppliedTransition { counters, state: NewState::Cancelled { why: why.to_owned() } };
         }
         let by_history = gate_by_history(&counters);
-        let place = match self {
+        let state = match self {
             Self::Succeed { result } => NewState::Succeeded { result },
             Self::Retry { after, .. } | Self::Snooze { after } => {
                 NewState::Waiting { due: now.plus(after), gate: by_history }
@@ -152,7 +152,7 @@ impl Transition {
             Self::Bury { error } => NewState::Dead { error },
             Self::Cancel { why } => NewState::Cancelled { why },
         };
-        AppliedTransition { counters, place }
+        AppliedTransition { counters, state }
     }
 
     /// Returns the transition with every text truncated to its limit.
@@ -301,7 +301,7 @@ pub fn after_crash(
     beside: &[JobId],
 ) -> AppliedTransition {
     let counters = Counters { crashes: counters.crashes + 1, ..counters };
-    let place = if counters.crashes >= crashes_max {
+    let state = if counters.crashes >= crashes_max {
         let times = counters.crashes;
         let neighbours = name_some(beside);
         let text = format!(
@@ -311,7 +311,7 @@ pub fn after_crash(
     } else {
         NewState::Waiting { due, gate: gate_by_history(&counters) }
     };
-    AppliedTransition { counters, place }
+    AppliedTransition { counters, state }
 }
 
 /// Returns the error that is recorded for an attempt that ended with its worker.

@@ -88,7 +88,7 @@ fn a_retry_counts_a_failure_and_moves_the_due_time() {
     let applied =
         Transition::Retry { after: MINUTE, error: oops() }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
     assert_eq!(applied.counters, counted(1, 1, 0, 0));
-    assert_eq!(applied.place, NewState::Waiting { due: NOW.plus(MINUTE), gate: None });
+    assert_eq!(applied.state, NewState::Waiting { due: NOW.plus(MINUTE), gate: None });
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn parking_takes_the_attempt_back_and_keeps_the_due_time() {
     let gate = Gate::named("semaphore:screenshot");
     let applied = Transition::Park { gate: gate.clone() }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
     assert_eq!(applied.counters, counted(0, 0, 0, 1));
-    assert_eq!(applied.place, NewState::Waiting { due: DUE, gate: Some(gate) });
+    assert_eq!(applied.state, NewState::Waiting { due: DUE, gate: Some(gate) });
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn giving_back_costs_an_attempt_only_if_the_handler_started() {
     for (started, attempts) in [(true, 1), (false, 0)] {
         let applied = Transition::Release { started }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
         assert_eq!(applied.counters, counted(attempts, 0, 0, 0));
-        assert_eq!(applied.place, NewState::Waiting { due: DUE, gate: None });
+        assert_eq!(applied.state, NewState::Waiting { due: DUE, gate: None });
     }
 }
 
@@ -124,7 +124,7 @@ fn whatever_the_handler_returned_a_requested_cancel_wins() {
     ];
     for transition in transitions {
         let applied = transition.apply(NOW, DUE, Counters::default(), Some("not needed"));
-        assert_eq!(applied.place, NewState::Cancelled { why: "not needed".to_owned() });
+        assert_eq!(applied.state, NewState::Cancelled { why: "not needed".to_owned() });
     }
 }
 
@@ -134,7 +134,7 @@ fn a_job_that_ever_crashed_waits_as_a_suspect() {
         [Transition::Retry { after: MINUTE, error: oops() }, Transition::Release { started: true }]
     {
         let applied = transition.apply(NOW, DUE, counted(2, 0, 1, 0), None);
-        let NewState::Waiting { gate, .. } = applied.place else { panic!("waits") };
+        let NewState::Waiting { gate, .. } = applied.state else { panic!("waits") };
         assert_eq!(gate, Some(Gate::suspect()));
     }
 }
@@ -143,11 +143,11 @@ fn a_job_that_ever_crashed_waits_as_a_suspect() {
 fn the_third_crash_buries_whatever_the_attempts() {
     for crashes in [0, 1] {
         let applied = after_crash(counted(1, 0, crashes, 0), DUE, 3, &[]);
-        assert_eq!(applied.place, NewState::Waiting { due: DUE, gate: Some(Gate::suspect()) });
+        assert_eq!(applied.state, NewState::Waiting { due: DUE, gate: Some(Gate::suspect()) });
         assert_eq!(applied.counters.crashes, crashes + 1);
         assert_eq!(applied.counters.failures, 0, "a crash is no failure");
     }
-    let NewState::Dead { error } = after_crash(counted(1, 0, 2, 0), DUE, 3, &[JobId(8)]).place else {
+    let NewState::Dead { error } = after_crash(counted(1, 0, 2, 0), DUE, 3, &[JobId(8)]).state else {
         panic!("dies")
     };
     assert_eq!(error.kind, ErrorKind::Crashed);
@@ -159,7 +159,7 @@ fn a_requested_cancel_wins_over_a_crash_too() {
     let applied = after_crash(counted(1, 0, 0, 0), DUE, 3, &[]);
     assert_eq!(applied.clone().or_cancelled(None), applied);
     let cancelled = applied.or_cancelled(Some("not needed"));
-    assert_eq!(cancelled.place, NewState::Cancelled { why: "not needed".to_owned() });
+    assert_eq!(cancelled.state, NewState::Cancelled { why: "not needed".to_owned() });
     assert_eq!(cancelled.counters.crashes, 1, "the crash still counts");
 }
 

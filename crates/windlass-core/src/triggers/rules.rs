@@ -50,9 +50,9 @@ pub enum JobStanding<'a> {
 }
 
 impl<'a> JobStanding<'a> {
-    /// Returns the state of a job that a transition moves to this place.
-    pub fn at(place: &'a NewState) -> Self {
-        match place {
+    /// Returns the state of a job that a transition moves to this one.
+    pub fn at(state: &'a NewState) -> Self {
+        match state {
             NewState::Waiting { due, gate } => Self::Waiting { due: *due, gate: gate.as_ref() },
             NewState::Succeeded { .. } | NewState::Dead { .. } | NewState::Cancelled { .. } => Self::Ended,
         }

@@ -79,15 +79,15 @@ impl State {
         row.note_attempt(EndedAttempt { started_at: None, ended_at: now, ending, error, output: None });
         row.last_error = Some(crash_error());
         let (due, counters) = (row.job.due, row.job.counters);
-        let mut landing = after_crash(counters, due, crashes_max, beside).or_cancelled(cancel.as_deref());
+        let mut applied = after_crash(counters, due, crashes_max, beside).or_cancelled(cancel.as_deref());
         if planted(Bug::CrashNotCounted) {
-            landing = Transition::Release { started: true }.apply(now, due, counters, cancel.as_deref());
+            applied = Transition::Release { started: true }.apply(now, due, counters, cancel.as_deref());
         }
-        match landing.place {
+        match applied.state {
             NewState::Dead { .. } => rescued.buried.push(id),
             _ => rescued.returned.push(id),
         }
-        self.apply(id, landing, now, now);
+        self.apply(id, applied, now, now);
     }
 
     /// Rescues by the age of a claim: the bug that rescue by lease avoids.

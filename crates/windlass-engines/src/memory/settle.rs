@@ -45,11 +45,11 @@ impl State {
         row.settled_by = Some(fence.token);
         let type_at = row.type_at;
         let is_retry = matches!(transition, Transition::Retry { .. });
-        let landing = transition.apply(now, row.job.due, row.job.counters, cancel.as_deref());
-        if is_retry && matches!(landing.place, NewState::Waiting { .. }) {
+        let applied = transition.apply(now, row.job.due, row.job.counters, cancel.as_deref());
+        if is_retry && matches!(applied.state, NewState::Waiting { .. }) {
             self.index.count(type_at, |totals| totals.retried += 1);
         }
-        self.apply(fence.job, landing, now.minus(ended_ago), now);
+        self.apply(fence.job, applied, now.minus(ended_ago), now);
         Settled::Applied
     }
 

@@ -251,19 +251,19 @@ impl State {
     pub(super) fn apply(
         &mut self,
         id: JobId,
-        landing: AppliedTransition,
+        applied: AppliedTransition,
         ended_at: Timestamp,
         now: Timestamp,
     ) {
         let Some(row) = self.live.get_mut(&id) else { return };
         self.index.stop_running(row);
-        row.job.counters = landing.counters;
+        row.job.counters = applied.counters;
         if !self.triggers.is_empty() {
             let job = row.job.clone();
-            self.mark_triggers(&job, JobStanding::Running, JobStanding::at(&landing.place), now);
+            self.mark_triggers(&job, JobStanding::Running, JobStanding::at(&applied.state), now);
         }
         let Some(row) = self.live.get_mut(&id) else { return };
-        match landing.place {
+        match applied.state {
             NewState::Waiting { due, gate } => {
                 row.job.due = due;
                 row.stage = Stage::Waiting { gate };

@@ -149,8 +149,8 @@ impl State {
                 output: None,
             });
         }
-        let landing = release.apply(now, row.job.due, row.job.counters, cancel.as_deref());
-        self.apply(id, landing, now, now);
+        let applied = release.apply(now, row.job.due, row.job.counters, cancel.as_deref());
+        self.apply(id, applied, now, now);
     }
 
     pub(super) fn sightings(&self, now: Timestamp) -> Vec<WorkerSighting> {

@@ -85,14 +85,14 @@ impl Live {
 
     /// The transition of this job to waiting, at another time or behind another gate.
     pub(super) fn waits(self, due: Timestamp, gate: Option<Gate>) -> Move {
-        let applied = AppliedTransition { counters: self.counters, place: NewState::Waiting { due, gate } };
+        let applied = AppliedTransition { counters: self.counters, state: NewState::Waiting { due, gate } };
         Move { live: self, applied, end: AttemptEnd::default() }
     }
 
     /// The transition of this job to cancelled while it waited.
     pub(super) fn cancelled(self, why: &str) -> Move {
         let applied =
-            AppliedTransition { counters: self.counters, place: NewState::Cancelled { why: why.to_owned() } };
+            AppliedTransition { counters: self.counters, state: NewState::Cancelled { why: why.to_owned() } };
         Move { live: self, applied, end: AttemptEnd::default() }
     }
 }
@@ -157,7 +157,7 @@ pub(super) struct Moved {
 impl Moved {
     /// Notes that a job waits again.
     fn wait(&mut self, job: &Move, now: Timestamp) {
-        let NewState::Waiting { due, gate } = &job.applied.place else { return };
+        let NewState::Waiting { due, gate } = &job.applied.state else { return };
         self.queues.insert(job.live.queue.clone());
         if gate.is_none() && *due <= now {
             let priority = job.live.priority.unwrap_or(Priority::LEAST_URGENT);
@@ -248,7 +248,7 @@ impl Store {
         let (mut waiting, mut ended, mut dead) = (Vec::new(), Vec::new(), Vec::new());
         for job in moves {
             count(&job, &mut deltas);
-            match &job.applied.place {
+            match &job.applied.state {
                 NewState::Waiting { .. } => {
                     moved.wait(&job, now);
                     waiting.push(job);
@@ -311,7 +311,7 @@ impl Store {
             return Ok(AppliedRows::default());
         }
         let common = Common::of(moves, now);
-        let places = moves.iter().map(|job| match &job.applied.place {
+        let places = moves.iter().map(|job| match &job.applied.state {
             NewState::Waiting { due, gate } => (Instant(*due), gate.as_ref().map(Gate::to_string)),
             _ => (Instant(job.live.due), None),
         });
@@ -346,7 +346,7 @@ impl Store {
         let mut states = Vec::new();
         let (mut results, mut whys) = (Vec::new(), Vec::new());
         for job in moves {
-            let (state, result, why) = match &job.applied.place {
+            let (state, result, why) = match &job.applied.state {
                 NewState::Succeeded { result } => (SUCCEEDED, result.clone(), None),
                 NewState::Cancelled { why } => (CANCELLED, None, Some(storable(why.clone()))),
                 NewState::Waiting { .. } | NewState::Dead { .. } => (CANCELLED, None, None),
@@ -388,7 +388,7 @@ impl Store {
         }
         let common = Common::of(moves, now);
         let attempts = AttemptColumns::of(moves);
-        let why = |job: &Move| match &job.applied.place {
+        let why = |job: &Move| match &job.applied.state {
             NewState::Dead { error } => to_json(error),
             _ => String::new(),
         };
@@ -485,7 +485,7 @@ impl Store {
 
 fn count(job: &Move, deltas: &mut Deltas) {
     let kind = (&job.live.job_type, &job.live.queue);
-    let (to, total) = match &job.applied.place {
+    let (to, total) = match &job.applied.state {
         NewState::Waiting { due, gate } => {
             (CountedState::waiting(*due, gate.is_some()), job.end.is_retry.then_some(Total::Retried))
         }

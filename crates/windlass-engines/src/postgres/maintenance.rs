@@ -231,7 +231,7 @@ impl Store {
         let error = JobError::new(ErrorKind::Undecodable, text);
         self.move_waiting(&ids, |live| {
             let applied =
-                AppliedTransition { counters: live.counters, place: NewState::Dead { error: error.clone() } };
+                AppliedTransition { counters: live.counters, state: NewState::Dead { error: error.clone() } };
             let end = AttemptEnd { last_error: Some(error.clone()), ..AttemptEnd::default() };
             live.priority.is_none().then_some(Move { live, applied, end })
         })

@@ -135,7 +135,7 @@ fn crashed(live: Live, held: &[i64], crashes_max: u32, rescued: &mut Rescued, no
     });
     let applied = after_crash(live.counters, live.due, crashes_max, &beside)
         .or_cancelled(live.cancel_requested.as_deref());
-    match applied.place {
+    match applied.state {
         NewState::Dead { .. } => rescued.buried.push(live.id),
         _ => rescued.returned.push(live.id),
     }

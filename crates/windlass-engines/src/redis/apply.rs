@@ -84,7 +84,7 @@ impl Order {
     fn of_transition(transition: &Transition) -> Self {
         let apply = |before| transition.clone().apply(Timestamp::EPOCH, ITS_OWN_DUE, before, None);
         let mut order = Self::of_landing(apply(BEFORE), BEFORE);
-        if let NewState::Waiting { gate, .. } = apply(Counters { crashes: 1, ..BEFORE }).place {
+        if let NewState::Waiting { gate, .. } = apply(Counters { crashes: 1, ..BEFORE }).state {
             order.gate_if_crashed = text(gate);
         }
         order.ending = transition.ending(false).map(AttemptEnding::as_str);
@@ -95,9 +95,9 @@ impl Order {
     }
 
     /// Core's decision for a job whose worker died.
-    pub(super) fn after_crash(landing: AppliedTransition, before: Counters) -> String {
+    pub(super) fn after_crash(applied: AppliedTransition, before: Counters) -> String {
         let crashed = Some(AttemptEnding::Crashed.as_str());
-        let mut order = Self::of_landing(landing, before);
+        let mut order = Self::of_landing(applied, before);
         order.after = None;
         order.gate_if_crashed.clone_from(&order.gate);
         order.error = Some(to_json(&crash_error()));
@@ -105,9 +105,9 @@ impl Order {
         to_json(&order)
     }
 
-    fn of_landing(landing: AppliedTransition, before: Counters) -> Self {
+    fn of_landing(applied: AppliedTransition, before: Counters) -> Self {
         let added = |now: u32, then: u32| i64::from(now) - i64::from(then);
-        let now = landing.counters;
+        let now = applied.counters;
         let order = Self {
             attempts: added(now.attempts, before.attempts),
             failures: added(now.failures, before.failures),
@@ -115,7 +115,7 @@ impl Order {
             holds: added(now.holds, before.holds),
             ..Self::default()
         };
-        match landing.place {
+        match applied.state {
             NewState::Waiting { due, gate } => Self {
                 place: "waiting",
                 after: (due != ITS_OWN_DUE).then_some(due.as_micros()),

@@ -130,7 +130,7 @@ impl Work<'_> {
     pub(super) fn apply(
         &mut self,
         held: &HeldJob,
-        landing: AppliedTransition,
+        applied: AppliedTransition,
         attempt_end: &AttemptEnd,
     ) -> StoreResult<()> {
         let kind = self.type_of(held.kind)?;
@@ -140,18 +140,18 @@ impl Work<'_> {
             key: held.key.as_deref(),
             from: JobStanding::Running,
         };
-        self.mark_triggers(&mover, JobStanding::at(&landing.place))?;
+        self.mark_triggers(&mover, JobStanding::at(&applied.state))?;
         let end = LeavingJob {
             id: held.id,
             token: Some(held.token),
             kind,
-            counters: landing.counters,
+            counters: applied.counters,
             key: held.key.as_deref(),
             ordering_key: held.ordering_key.as_deref(),
             from: CountedState::Running,
             attempt_end,
         };
-        match landing.place {
+        match applied.state {
             NewState::Waiting { due, gate } => self.wait_again(&end, due, gate.as_ref()),
             NewState::Succeeded { result } => self.finish(&end, SUCCEEDED, result.as_deref(), None),
             NewState::Dead { error } => self.bury(&end, &error),

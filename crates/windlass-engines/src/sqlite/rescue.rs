@@ -83,12 +83,12 @@ impl Work<'_> {
             last_error: Some(crash_error()),
             ..AttemptEnd::default()
         };
-        let landing = after_crash(held.counters, held.due, crashes_max, &beside)
+        let applied = after_crash(held.counters, held.due, crashes_max, &beside)
             .or_cancelled(held.cancel_requested.as_deref());
-        match landing.place {
+        match applied.state {
             NewState::Dead { .. } => rescued.buried.push(fence.job),
             _ => rescued.returned.push(fence.job),
         }
-        self.apply(&held, landing, &attempt_end)
+        self.apply(&held, applied, &attempt_end)
     }
 }

@@ -34,8 +34,8 @@ impl Work<'_> {
             settled_by: Some(fence.token),
             is_retry: matches!(transition, Transition::Retry { .. }),
         };
-        let landing = transition.apply(self.now, held.due, held.counters, cancel);
-        self.apply(&held, landing, &attempt_end)?;
+        let applied = transition.apply(self.now, held.due, held.counters, cancel);
+        self.apply(&held, applied, &attempt_end)?;
         Ok(Settled::Applied)
     }
 

@@ -154,8 +154,8 @@ impl Work<'_> {
             error: None,
             output: None,
         });
-        let landing = release.apply(self.now, held.due, held.counters, held.cancel_requested.as_deref());
-        self.apply(&held, landing, &AttemptEnd { attempt, ..AttemptEnd::default() })
+        let applied = release.apply(self.now, held.due, held.counters, held.cancel_requested.as_deref());
+        self.apply(&held, applied, &AttemptEnd { attempt, ..AttemptEnd::default() })
     }
 }
 

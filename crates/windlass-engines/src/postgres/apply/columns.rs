@@ -28,7 +28,7 @@ impl Common {
         let counters = || moves.iter().map(|job| job.applied.counters);
         let frees = |patient: bool| {
             let frees = move |job: &Move| {
-                marks(job.live.standing(), JobStanding::at(&job.applied.place), patient, now)
+                marks(job.live.standing(), JobStanding::at(&job.applied.state), patient, now)
             };
             moves.iter().map(frees).collect()
         };

@@ -20,7 +20,7 @@ WITH cleared AS MATERIALIZED (
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],
         $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[], $13::tid[]
     ) AS i (id, token, attempts, failures, crashes, holds, error, settled_by, due, gate, frees, frees_patient, known)
-), landed AS (
+), applied AS (
     UPDATE windlass.delayed_jobs j
     SET scheduled_at = i.due, gate = i.gate, attempts = i.attempts, failures = i.failures, crashes = i.crashes,
         holds = i.holds, last_error = coalesce(i.error, j.last_error), settled_by = coalesce(i.settled_by, j.settled_by),
@@ -40,15 +40,15 @@ WITH cleared AS MATERIALIZED (
         ))
     RETURNING i.id, i.token, j.queue, j.job_type, j.job_group, j.key, i.frees, i.frees_patient
 ), left_claims AS (
-    INSERT INTO windlass.claim_ends (token, jobs) SELECT token, count(*) FROM landed WHERE token IS NOT NULL GROUP BY 1
+    INSERT INTO windlass.claim_ends (token, jobs) SELECT token, count(*) FROM applied WHERE token IS NOT NULL GROUP BY 1
 ), marked AS (
     INSERT INTO windlass.completion_trigger_marks (trigger)
     SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
-        SELECT 1 FROM landed g
+        SELECT 1 FROM applied g
         WHERE {watched_by_d g} AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
     )
     RETURNING id
 )
 SELECT EXISTS (SELECT 1 FROM marked), n = cardinality($1::bigint[]),
-    CASE WHEN n < cardinality($1::bigint[]) THEN ARRAY (SELECT id FROM landed) ELSE '{}' END
-FROM (SELECT count(*) AS n FROM landed) AS told;
+    CASE WHEN n < cardinality($1::bigint[]) THEN ARRAY (SELECT id FROM applied) ELSE '{}' END
+FROM (SELECT count(*) AS n FROM applied) AS told;
